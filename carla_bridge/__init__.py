@@ -1,0 +1,1 @@
+"""Everything that knows CARLA: the fleet, annotation, frame streams, snippets and the embedded simulator."""

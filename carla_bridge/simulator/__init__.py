@@ -1,0 +1,1 @@
+"""A small driving world that speaks CARLA 0.9.16's wire protocol; nothing outside this folder knows it is ours."""

@@ -1,0 +1,145 @@
+"""What the world tells the renderer: the contract between physics and pictures.
+
+The world decides where everything is; the renderer only draws it. Coordinates are CARLA's: metres, x forward,
+y to the right, z up (left-handed), angles in degrees, yaw clockwise seen from above.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Pose:
+    """A position and an orientation in the world."""
+
+    x: float
+    y: float
+    z: float
+    pitch: float = 0.0
+    yaw: float = 0.0
+    roll: float = 0.0
+
+
+@dataclass(frozen=True)
+class StaticObject:
+    """A thing of the map that never moves: building, tree, sign, parked car, guard rail, traffic-light pole."""
+
+    kind: str
+    pose: Pose
+    size: tuple[float, float, float]
+    """Full length (x), width (y) and height (z) in the object's own frame; the pose is the centre of its base."""
+    tag: int
+    """CARLA's semantic tag."""
+    object_id: int = 0
+    """16-bit id in instance images; 0 where the object is not an instance of its own."""
+    colour: tuple[int, int, int] = (128, 128, 128)
+    variant: int = 0
+    """Which look of its kind: a facade, a crown, a sign's speed limit, a parked car's body."""
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A flat polygon on the ground: carriageway, pavement, grass, crossing, lane marking."""
+
+    kind: str
+    points: NDArray[np.float64]
+    """(n, 2) outline, convex or a quad strip's quad."""
+    tag: int
+
+
+@dataclass(frozen=True)
+class Town:
+    """The static part of the world, built once per map and seed."""
+
+    name: str
+    surfaces: Sequence[Surface]
+    objects: Sequence[StaticObject]
+
+
+@dataclass(frozen=True)
+class MovingObject:
+    """An actor at one tick."""
+
+    actor_id: int
+    blueprint: str
+    pose: Pose
+    """Centre of the base of the bounding box (on the ground)."""
+    extent: tuple[float, float, float]
+    """Half length, half width, half height."""
+    tag: int
+    colour: tuple[int, int, int] = (128, 128, 128)
+    gait: float = 0.0
+    """Walking phase in radians for walkers, wheel angle for two-wheelers; lets legs move."""
+    lights: int = 0
+    """CARLA's vehicle light flags (brake lights among them)."""
+
+
+@dataclass(frozen=True)
+class TrafficLightState:
+    """What a traffic light shows now; `object_id` is that of its StaticObject."""
+
+    object_id: int
+    state: int
+    """CARLA's enum: 0 red, 1 yellow, 2 green, 3 off."""
+
+
+@dataclass(frozen=True)
+class Weather:
+    """The part of CARLA's WeatherParameters that is drawn."""
+
+    cloudiness: float = 5.0
+    precipitation: float = 0.0
+    precipitation_deposits: float = 0.0
+    wetness: float = 0.0
+    sun_azimuth: float = 0.0
+    sun_altitude: float = 45.0
+    fog_density: float = 0.0
+    fog_distance: float = 0.0
+
+
+@dataclass(frozen=True)
+class CameraView:
+    """One picture to take: where from, how wide, how large."""
+
+    pose: Pose
+    width: int
+    height: int
+    fov: float
+    """Horizontal field of view in degrees."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One view of one tick; all four images agree pixel by pixel."""
+
+    bgra: NDArray[np.uint8]
+    """(h, w, 4)."""
+    tag: NDArray[np.uint8]
+    """(h, w) CARLA semantic tags."""
+    object_id: NDArray[np.uint16]
+    """(h, w) actor id modulo 65536, or the id of the static object, or 0."""
+    depth: NDArray[np.float32]
+    """(h, w) metres along the camera's axis."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Everything that changes from tick to tick."""
+
+    moving: Sequence[MovingObject] = ()
+    traffic_lights: Sequence[TrafficLightState] = ()
+    weather: Weather = field(default_factory=Weather)
+
+
+class Renderer(Protocol):
+    """Draws a town at a moment. One thread makes it and uses it."""
+
+    def draw(self, moment: Moment, views: Sequence[CameraView]) -> list[Picture]:
+        """Pictures of the same moment, one per view, in order; deterministic for equal arguments."""
+
+    def close(self) -> None:
+        """Release buffers and the engine."""
