@@ -1,0 +1,180 @@
+"""The COCO layout of a snippet, parsed into typed records and checked against its frames.
+
+A snippet is a directory with images and an `annotations.json`: `info`, `images` (each with `frame` and, where
+the bridge recorded it, `timestamp`), `categories`, `annotations`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from carla_bridge.frames import Annotations, Box
+from carla_bridge.snippets.errors import Faults, SnippetError
+
+ANNOTATIONS = "annotations.json"
+JOURNAL = "annotations.jsonl"
+
+Row = dict[str, Any]
+Key = int | str | None
+
+
+@dataclass(frozen=True)
+class ImageRecord:
+    """One image of a snippet and its boxes; the picture itself stays on disk until it is wanted."""
+
+    path: Path
+    width: int
+    height: int
+    frame: int
+    timestamp: float | None
+    """Simulation seconds; None in snippets that were recorded without."""
+    annotations: Annotations
+
+
+@dataclass(frozen=True)
+class SnippetIndex:
+    """All that a snippet says about itself, without its pictures."""
+
+    directory: Path
+    vehicle: str
+    domain: str
+    images: tuple[ImageRecord, ...]
+
+
+def category_names(directory: Path, document: Row) -> dict[Key, str]:
+    """The snippet's own classes by category id."""
+    names: dict[Key, str] = {}
+    for row in _rows(directory, document, "categories"):
+        number, name = _key(row.get("id")), row.get("name")
+        if number is None or number in names or not isinstance(name, str) or name in names.values():
+            raise SnippetError(f"{directory}: category {row!r} has no id or name of its own")
+        names[number] = name
+    return names
+
+
+def parse_index(directory: Path, document: Row, classes: Sequence[str], faults: Faults) -> SnippetIndex:
+    """Check a whole COCO document; `classes` maps its categories by name onto the caller's labels."""
+    parser = _Parser(directory, category_names(directory, document), classes, faults)
+    boxes: dict[Key, list[Row]] = {}
+    for row in _rows(directory, document, "annotations"):
+        boxes.setdefault(_key(row.get("image_id")), []).append(row)
+    images: dict[Key, ImageRecord] = {}
+    for row in _rows(directory, document, "images"):
+        number = _key(row.get("id"))
+        mine = boxes.pop(number, [])
+        try:
+            if number is None or number in images:
+                raise SnippetError(f"{directory}: image id {row.get('id')!r} is missing or used twice")
+            images[number] = parser.image(row, mine)
+        except SnippetError as fault:
+            faults.report(fault)
+    for number in boxes:
+        faults.report(SnippetError(f"{directory}: boxes belong to image id {number!r}, which does not exist"))
+    info = document.get("info")
+    info = info if isinstance(info, dict) else {}
+    return SnippetIndex(
+        directory=directory,
+        vehicle=str(info.get("vehicle") or directory.name),
+        domain=str(info.get("domain") or directory.name),
+        images=tuple(sorted(images.values(), key=_place)),
+    )
+
+
+class _Parser:
+    """Turns rows of one document into records, with the names that every complaint needs."""
+
+    def __init__(
+        self, directory: Path, categories: dict[Key, str], classes: Sequence[str], faults: Faults
+    ) -> None:
+        self._directory = directory
+        self._root = directory.resolve()
+        self._categories = categories
+        self._labels = {name: label for label, name in enumerate(classes)}
+        self._faults = faults
+
+    def image(self, row: Row, boxes: list[Row]) -> ImageRecord:
+        path = self._path(row.get("file_name"))
+        width, height, frame = (_whole(path, row, key) for key in ("width", "height", "frame"))
+        if width < 1 or height < 1:
+            raise SnippetError(f"{path}: an image of {width} x {height} pixels has no content")
+        timestamp = row.get("timestamp")
+        if timestamp is not None and not _finite(timestamp):
+            raise SnippetError(f"{path}: timestamp {timestamp!r} is not a number of seconds")
+        kept: list[Box] = []
+        for box in boxes:
+            try:
+                kept.append(self._box(path, box, width, height))
+            except SnippetError as fault:
+                self._faults.report(fault)
+        seconds = None if timestamp is None else float(timestamp)
+        return ImageRecord(path, width, height, frame, seconds, Annotations.of(kept))
+
+    def _path(self, file_name: Any) -> Path:
+        if not isinstance(file_name, str) or not file_name or "\0" in file_name:
+            raise SnippetError(f"{self._directory}: file_name {file_name!r} is not a file's name")
+        relative = PurePosixPath(file_name)
+        path = self._directory / relative
+        inside = not relative.is_absolute() and ".." not in relative.parts
+        if not inside or not path.resolve().is_relative_to(self._root):
+            raise SnippetError(
+                f"{self._directory}: file_name {file_name!r} leads out of the snippet's directory"
+            )
+        if not path.is_file():
+            raise SnippetError(f"{path}: the image is missing")
+        return path
+
+    def _box(self, path: Path, row: Row, width: int, height: int) -> Box:
+        category = _key(row.get("category_id"))
+        if category is None or category not in self._categories:
+            raise SnippetError(f"{path}: a box has the unknown category {row.get('category_id')!r}")
+        name = self._categories[category]
+        if name not in self._labels:
+            raise SnippetError(f"{path}: a box is a {name!r}, which is not among the classes asked for")
+        bbox = row.get("bbox")
+        if not isinstance(bbox, list) or len(bbox) != 4 or not all(_finite(value) for value in bbox):
+            raise SnippetError(f"{path}: a box is {bbox!r}, not [x, y, width, height]")
+        x, y, w, h = (float(value) for value in bbox)
+        if w <= 0 or h <= 0 or x < 0 or y < 0 or x + w > width or y + h > height:
+            raise SnippetError(f"{path}: the box {bbox!r} is empty or outside the {width} x {height} frame")
+        return Box(
+            label=self._labels[name],
+            x=x,
+            y=y,
+            width=w,
+            height=h,
+            truncated=bool(row.get("truncated", False)),
+            pixels=_count(row.get("pixels")),
+            object_id=_count(row.get("object_id")),
+        )
+
+
+def _place(image: ImageRecord) -> tuple[float, int]:
+    return (image.frame if image.timestamp is None else image.timestamp, image.frame)
+
+
+def _rows(directory: Path, document: Row, key: str) -> list[Row]:
+    rows = document.get(key)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise SnippetError(f"{directory}: {key!r} of the annotations is not a list of objects")
+    return rows
+
+
+def _key(value: Any) -> Key:
+    return value if isinstance(value, int | str) else None
+
+
+def _whole(path: Path, row: Row, key: str) -> int:
+    value = row.get(key)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SnippetError(f"{path}: its {key} is {value!r}, not a whole number")
+    return value
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0

@@ -1,0 +1,203 @@
+"""Snippets replayed by simulation time, through the same interface as the live stream."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from carla_bridge.frames import Frame
+from carla_bridge.snippets import images
+from carla_bridge.snippets.errors import EndOfSnippetsError, Faults, OnError, SnippetError
+from carla_bridge.snippets.journal import read_document
+from carla_bridge.snippets.layout import ImageRecord, SnippetIndex, category_names, parse_index
+
+Timeline = Literal["recorded", "consecutive"]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    timestamp: float
+    snippet: SnippetIndex
+    image: ImageRecord
+
+
+class SnippetSource:
+    """One or more snippets as one timeline.
+
+    `timeline="recorded"` keeps the recorded time stamps, so that pieces of one drive join again and drives
+    recorded side by side interleave; `"consecutive"` lays the snippets end to end in the order given, from
+    second 0. Snippets without time stamps take `frame_period` seconds per image and are always consecutive.
+    The default is "recorded" where all snippets have time stamps.
+
+    `classes` fixes the labels, by name; without it they are the snippets' categories in order of appearance.
+    `repeat` starts again at the end; without it a window that begins after the end is refused. With
+    `on_error="skip"` a fault costs the box, image or snippet it is in, and a warning; by default it raises.
+    """
+
+    def __init__(
+        self,
+        directories: Sequence[Path | str],
+        *,
+        classes: Sequence[str] | None = None,
+        on_error: OnError = "refuse",
+        timeline: Timeline | None = None,
+        frame_period: float = 1.0,
+        repeat: bool = False,
+    ) -> None:
+        if not frame_period > 0:
+            raise SnippetError(f"frame_period is {frame_period!r}; it must be a positive number of seconds")
+        if timeline not in (None, "recorded", "consecutive"):
+            raise SnippetError(f"timeline is {timeline!r}; use 'recorded' or 'consecutive'")
+        self._faults = Faults(on_error)
+        self._period = frame_period
+        self._repeat = repeat
+        self.snippets, self._classes = _open_all([Path(path) for path in directories], classes, self._faults)
+        count = sum(len(snippet.images) for snippet in self.snippets)
+        if count == 0:
+            raise SnippetError(
+                f"no frame is left in {', '.join(map(str, directories)) or 'an empty list of snippets'}"
+            )
+        self._entries, self.start, self.end = self._lay_out(timeline)
+        self._times = np.array([entry.timestamp for entry in self._entries])
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self._classes
+
+    @property
+    def skipped(self) -> list[str]:
+        """One sentence per fault that was skipped so far."""
+        return self._faults.skipped
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def frames(self) -> Iterator[Frame]:
+        """Every frame once, in order of time."""
+        yield from self._read(range(len(self._entries)), 0.0)
+
+    def window(self, start: float, end: float) -> Iterator[Frame]:
+        """The frames with start <= timestamp < end; with `repeat` the time goes on rising lap after lap."""
+        if not (math.isfinite(start) and math.isfinite(end) and start <= end):
+            raise SnippetError(f"the window [{start}, {end}) is not a span of time")
+        if not self._repeat:
+            if start >= self.end and end > start:
+                raise EndOfSnippetsError(
+                    f"the snippets end at second {self.end:g}, so the window [{start:g}, {end:g}) has no "
+                    "frames; record more or let the snippets repeat"
+                )
+            return self._read(self._between(start, end), 0.0)
+        return self._repeated(start, end)
+
+    def close(self) -> None:
+        """Nothing is held open between frames."""
+
+    def _lay_out(self, timeline: Timeline | None) -> tuple[list[_Entry], float, float]:
+        untimed = [s for s in self.snippets if any(image.timestamp is None for image in s.images)]
+        if timeline == "recorded" and untimed:
+            raise SnippetError(
+                f"{untimed[0].directory} has no time stamps; replay it with a consecutive timeline"
+            )
+        if timeline == "recorded" or (timeline is None and not untimed):
+            entries = [
+                _Entry(image.timestamp, snippet, image)
+                for snippet in self.snippets
+                for image in snippet.images
+                if image.timestamp is not None
+            ]
+            entries.sort(key=lambda entry: entry.timestamp)
+            return entries, entries[0].timestamp, entries[-1].timestamp + _spacing(entries, self._period)
+        entries, begin = [], 0.0
+        for snippet in self.snippets:
+            part = self._from_zero(snippet)
+            entries += [_Entry(begin + entry.timestamp, snippet, entry.image) for entry in part]
+            if part:
+                begin = entries[-1].timestamp + _spacing(part, self._period)
+        return entries, 0.0, begin
+
+    def _from_zero(self, snippet: SnippetIndex) -> list[_Entry]:
+        times = [image.timestamp for image in snippet.images]
+        if any(time is None for time in times):
+            times = [number * self._period for number in range(len(times))]
+        first = times[0] if times else 0.0
+        return [
+            _Entry((time or 0.0) - (first or 0.0), snippet, image)
+            for time, image in zip(times, snippet.images, strict=True)
+        ]
+
+    def _between(self, start: float, end: float) -> range:
+        low, high = np.searchsorted(self._times, [start, end], side="left")
+        return range(int(low), int(high))
+
+    def _repeated(self, start: float, end: float) -> Iterator[Frame]:
+        length = self.end - self.start
+        lap = math.floor((start - self.start) / length)
+        while self.start + lap * length < end:
+            shift = lap * length
+            yield from self._read(self._between(start - shift, end - shift), shift)
+            lap += 1
+
+    def _read(self, numbers: range, shift: float) -> Iterator[Frame]:
+        for number in numbers:
+            try:
+                frame = _load(self._entries[number], shift)
+            except SnippetError as fault:
+                self._faults.report(fault)
+                continue
+            yield frame
+
+
+def _spacing(entries: list[_Entry], period: float) -> float:
+    """How long the last frame stands: as long as the typical one before it."""
+    gaps = np.diff([entry.timestamp for entry in entries])
+    gaps = gaps[gaps > 0]
+    return float(np.median(gaps)) if len(gaps) else period
+
+
+def _open_all(
+    directories: list[Path], classes: Sequence[str] | None, faults: Faults
+) -> tuple[list[SnippetIndex], tuple[str, ...]]:
+    documents: list[tuple[Path, dict[str, Any]]] = []
+    found: dict[str, None] = {}
+    for directory in directories:
+        try:
+            document = read_document(directory)
+            found.update(dict.fromkeys(category_names(directory, document).values()))
+            documents.append((directory, document))
+        except SnippetError as fault:
+            faults.report(fault)
+    names = tuple(found) if classes is None else tuple(classes)
+    snippets = []
+    for directory, document in documents:
+        try:
+            snippets.append(parse_index(directory, document, names, faults))
+        except SnippetError as fault:
+            faults.report(fault)
+    return snippets, names
+
+
+def _load(entry: _Entry, shift: float) -> Frame:
+    image = entry.image
+    try:
+        data = image.path.read_bytes()
+    except OSError as error:
+        raise SnippetError(f"{image.path}: the image cannot be read ({error.strerror})") from error
+    pixels = images.decode(data)
+    if pixels is None:
+        raise SnippetError(f"{image.path}: the image is truncated or not an image")
+    if pixels.shape[:2] != (image.height, image.width):
+        raise SnippetError(
+            f"{image.path}: the image is {pixels.shape[1]} x {pixels.shape[0]}, "
+            f"its annotation says {image.width} x {image.height}"
+        )
+    return Frame(
+        image=pixels,
+        frame=image.frame,
+        timestamp=entry.timestamp + shift,
+        annotations=image.annotations,
+        vehicle=entry.snippet.vehicle,
+        domain=entry.snippet.domain,
+    )
