@@ -1,0 +1,1 @@
+"""Fed-A-GEM in plain PyTorch: buffers, gradient refinement, methods, task streams and metrics."""

@@ -1,0 +1,1 @@
+"""The subcommands of `fedagem`, one per file."""

@@ -1,0 +1,33 @@
+"""Every error a user can cause, said in one sentence.
+
+They are click exceptions so that `fedagem` and OpenFL's `fx`, both click programs, end with the sentence and a
+non-zero exit code instead of a traceback.
+"""
+
+import click
+
+
+class FedAGemError(click.ClickException):
+    """A mistake in what the user gave us: the message names the value at fault and what to do."""
+
+    exit_code = 2
+
+
+class PlanError(FedAGemError):
+    """The plan has an unknown key, a wrong type, or settings that contradict each other."""
+
+
+class DataError(FedAGemError):
+    """Data that is missing, unreadable or not what the plan says."""
+
+
+class CorruptStateError(FedAGemError):
+    """A saved state is truncated or damaged; it is never loaded."""
+
+
+class NonFiniteLossError(FedAGemError):
+    """Training produced a NaN or an infinity; the client keeps its last good state."""
+
+
+class FederationError(FedAGemError):
+    """A collaborator cannot join or go on with the federation."""

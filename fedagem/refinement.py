@@ -1,0 +1,70 @@
+"""How a local gradient g is refined by the global buffer gradient g_ref.
+
+Fed-A-GEM is `project`, on `conflict`, at rate 1; the rest are the alternatives of the paper's ablation.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A usable g_ref with its squared norm, computed once per round."""
+
+    gradient: Tensor
+    squared_norm: float
+
+    @classmethod
+    def of(cls, gradient: Tensor | None) -> "Reference | None":
+        """None where there is nothing to refine with: no g_ref, a zero one, or a non-finite one (reported)."""
+        if gradient is None:
+            return None
+        squared_norm = float(gradient.dot(gradient))
+        if not torch.isfinite(torch.tensor(squared_norm)):
+            logger.warning("g_ref is not finite (squared norm %s): training without refinement", squared_norm)
+            return None
+        return cls(gradient, squared_norm) if squared_norm > 0 else None
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """A rule that changes g in place, given g_ref."""
+
+    how: Literal["project", "project_and_scale", "rotate", "average"] = "project"
+    when: Literal["conflict", "always"] = "conflict"
+    rate: float = 1.0
+    """The share p of the cases in which the rule is applied."""
+
+    def __call__(self, g: Tensor, reference: Reference | None, generator: torch.Generator) -> bool:
+        """Refine g in place and say whether it was changed; without a reference nothing happens."""
+        if reference is None:
+            return False
+        dot = float(g.dot(reference.gradient))
+        if self.when == "conflict" and not dot < 0:
+            return False
+        if self.rate < 1 and float(torch.rand((), generator=generator)) >= self.rate:
+            return False
+        if self.how == "average":
+            g.add_(reference.gradient).div_(2)
+            return True
+        norm = float(g.norm()) if self.how != "project" else 0.0
+        if self.how == "rotate":
+            g.add_(reference.gradient)
+        else:
+            g.add_(reference.gradient, alpha=-dot / reference.squared_norm)
+        if self.how != "project":
+            _scale_to(g, norm)
+        return True
+
+
+def _scale_to(g: Tensor, norm: float) -> None:
+    """Give g the length it had; a vector that vanished stays zero."""
+    length = float(g.norm())
+    if length > 0:
+        g.mul_(norm / length)
