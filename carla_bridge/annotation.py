@@ -1,0 +1,143 @@
+"""Boxes from an instance-segmentation image: tight around what is visible, true under occlusion.
+
+The image is compressed into runs of equal pixels along its rows first; a frame has a hundred thousand pixels
+but only a few thousand runs, so grouping and sorting cost almost nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from carla_bridge.frames import Annotations, no_boxes
+
+Ints = NDArray[np.int64]
+
+RIDER = 13
+VEHICLE_TAGS = (14, 15, 16, 17, 18, 19)
+TWO_WHEELER_TAGS = (18, 19)
+DEFAULT_TAGS: Mapping[str, tuple[int, ...]] = {
+    "vehicle": (14, 15, 16, 17),
+    "bike": (19,),
+    "motobike": (18,),
+    "traffic_light": (7,),
+    "traffic_sign": (8,),
+    "pedestrian": (12,),
+}
+"""CARLA's semantic tags by class; a vehicle is a car, truck, bus or train."""
+
+NONE, MERGED = -1, -2
+
+
+class AnnotationError(ValueError):
+    """A tag mapping or an image that cannot be annotated."""
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Stretches of equal pixels within one row: pixels start to stop (exclusive) of the flattened image."""
+
+    tag: Ints
+    object_id: Ints
+    start: Ints
+    stop: Ints
+
+    def __getitem__(self, chosen: NDArray[np.generic]) -> "_Runs":
+        return _Runs(self.tag[chosen], self.object_id[chosen], self.start[chosen], self.stop[chosen])
+
+
+class Annotator:
+    """Turns instance masks into boxes with the labels of `tags`, in its order.
+
+    A rider's pixels count as part of the two-wheeler with the same id, unless `tags` makes riders a class of
+    their own; a rider whose two-wheeler is wholly hidden gives no box. Vehicles that belong to the map are in
+    the mask without being actors; they look like any other vehicle and are kept, unless `keep_parked` is
+    false. Pixels with id 0 belong to no instance and give no box.
+    """
+
+    def __init__(
+        self,
+        tags: Mapping[str, Sequence[int]] = DEFAULT_TAGS,
+        *,
+        min_pixels: int = 16,
+        keep_parked: bool = True,
+    ) -> None:
+        self.classes = tuple(tags)
+        self._min_pixels = min_pixels
+        self._keep_parked = keep_parked
+        self._label = np.full(256, NONE, dtype=np.int64)
+        for label, numbers in enumerate(tags.values()):
+            for tag in numbers:
+                if not 0 < tag < 256:
+                    raise AnnotationError(f"semantic tag {tag} is not between 1 and 255")
+                if self._label[tag] != NONE:
+                    raise AnnotationError(f"semantic tag {tag} belongs to two classes")
+                self._label[tag] = label
+        if self._label[RIDER] == NONE:
+            self._label[RIDER] = MERGED
+
+    def annotate(self, mask: NDArray[np.uint8], ego_id: int, actor_ids: Ints | None = None) -> Annotations:
+        """Boxes of a raw BGRA mask: R is the semantic tag, G + 256 B the id.
+
+        `actor_ids` are the world's actors; they tell driven vehicles from parked ones where those are to go.
+        """
+        runs = _runs(mask, self._label != NONE)
+        wanted = (runs.object_id != 0) & (runs.object_id != ego_id % 65536)
+        if not self._keep_parked:
+            if actor_ids is None:
+                raise AnnotationError("to drop parked vehicles the ids of all actors must be known")
+            wanted &= ~np.isin(runs.tag, VEHICLE_TAGS) | np.isin(runs.object_id, actor_ids % 65536)
+        runs = runs[wanted]
+        labels = self._labels(runs)
+        group = (labels << 16) | runs.object_id
+        order = np.argsort(group, kind="stable")
+        order = order[labels[order] >= 0]
+        return self._boxes(runs[order], group[order], mask.shape[1], mask.shape[0])
+
+    def _labels(self, runs: _Runs) -> Ints:
+        labels = self._label[runs.tag]
+        riders = labels == MERGED
+        if riders.any():
+            labels[riders] = NONE
+            wheels = np.isin(runs.tag, TWO_WHEELER_TAGS)
+            ids, first = np.unique(runs.object_id[wheels], return_index=True)
+            for number, label in zip(ids, labels[wheels][first], strict=True):
+                labels[riders & (runs.object_id == number)] = label
+        return labels
+
+    def _boxes(self, runs: _Runs, group: Ints, width: int, height: int) -> Annotations:
+        if not len(group):
+            return no_boxes()
+        begin = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
+        row, first = np.divmod(runs.start, width)
+        last = runs.stop - 1 - row * width
+        left, right = np.minimum.reduceat(first, begin), np.maximum.reduceat(last, begin)
+        top, bottom = np.minimum.reduceat(row, begin), np.maximum.reduceat(row, begin)
+        pixels = np.add.reduceat(runs.stop - runs.start, begin)
+        truncated = (left == 0) | (top == 0) | (right == width - 1) | (bottom == height - 1)
+        keep = pixels >= self._min_pixels
+        boxes = np.stack([left, top, right - left + 1, bottom - top + 1], axis=1)
+        return Annotations(
+            boxes=boxes[keep].astype(np.float32),
+            labels=(group[begin] >> 16)[keep],
+            truncated=truncated[keep],
+            pixels=pixels[keep],
+            object_ids=(group[begin] & 0xFFFF)[keep],
+        )
+
+
+def _runs(mask: NDArray[np.uint8], wanted_tags: NDArray[np.bool_]) -> _Runs:
+    if mask.ndim != 3 or mask.shape[2] != 4 or mask.dtype != np.uint8:
+        raise AnnotationError(f"an instance mask is (height, width, 4) bytes, not {mask.shape} {mask.dtype}")
+    height, width = mask.shape[:2]
+    pixel = np.ascontiguousarray(mask).view("<u4").reshape(height, width) & np.uint32(0x00FFFFFF)
+    begins = np.empty((height, width), dtype=np.bool_)
+    begins[:, 0] = True
+    np.not_equal(pixel[:, 1:], pixel[:, :-1], out=begins[:, 1:])
+    start = np.flatnonzero(begins)
+    key = pixel.reshape(-1)[start]
+    wanted = np.flatnonzero(wanted_tags[key >> 16])
+    key = key[wanted].astype(np.int64)
+    stop = np.append(start, height * width)[wanted + 1]
+    return _Runs(key >> 16, ((key >> 8) & 0xFF) | ((key & 0xFF) << 8), start[wanted], stop)
