@@ -1,0 +1,69 @@
+"""Who gets which samples: the non-IID partitions of the paper."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedagem.errors import PlanError
+
+
+def by_classes(labels: Tensor, clients: int, per_client: int, generator: torch.Generator) -> list[Tensor]:
+    """Every client gets samples of `per_client` different classes, and every sample goes to one client.
+
+    Classes are dealt to clients round-robin from a random order, so each class has (nearly) the same number of
+    takers, who share its samples evenly.
+    """
+    classes = labels.unique()
+    if per_client > len(classes) or clients * per_client < len(classes):
+        raise PlanError(
+            f"{clients} clients with {per_client} classes each cannot share {len(classes)} classes: "
+            "every class needs a taker, and a client at most all classes."
+        )
+    order = classes[torch.randperm(len(classes), generator=generator)]
+    dealt = order.repeat(-(-clients * per_client // len(classes)))[: clients * per_client]
+    owned = dealt.view(clients, per_client)
+    shares: list[list[Tensor]] = [[] for _ in range(clients)]
+    for label in classes:
+        takers = torch.nonzero((owned == label).any(dim=1)).squeeze(1).tolist()
+        members = torch.nonzero(labels == label).squeeze(1)
+        members = members[torch.randperm(len(members), generator=generator)]
+        for taker, part in zip(takers, members.tensor_split(len(takers)), strict=True):
+            shares[taker].append(part)
+    return [torch.cat(parts).sort().values for parts in shares]
+
+
+def by_dirichlet(labels: Tensor, clients: int, alpha: float, generator: torch.Generator) -> list[Tensor]:
+    """Every client draws a class mixture q ~ Dir(alpha p) and an equal number of samples.
+
+    p is the classes' prior, scaled to mean 1, so that alpha = 0.3 is the moderate heterogeneity of the paper. Where a
+    class runs out, the rest of a client's samples come from the classes that are left, in the proportions of q.
+    """
+    classes, counts = labels.unique(return_counts=True)
+    pools = [torch.nonzero(labels == label).squeeze(1) for label in classes]
+    pools = [pool[torch.randperm(len(pool), generator=generator)] for pool in pools]
+    left = counts.clone()
+    sizes = [len(part) for part in torch.arange(len(labels)).tensor_split(clients)]
+    prior = counts / counts.double().mean()
+    mixtures = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
+    shares = []
+    for size in sizes:
+        q = torch.from_numpy(mixtures.dirichlet((alpha * prior).numpy()))
+        taken = _draw_counts(q, left, size, generator)
+        parts = [pool.split([int(take), len(pool) - int(take)]) for pool, take in zip(pools, taken, strict=True)]
+        shares.append(torch.cat([mine for mine, _ in parts]))
+        pools = [rest for _, rest in parts]
+        left = left - taken
+    return [share.sort().values for share in shares]
+
+
+def _draw_counts(q: Tensor, left: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """How many of each class: multinomial with weights q, never more than what is left."""
+    taken = torch.zeros_like(left)
+    while (missing := size - int(taken.sum())) > 0:
+        open_classes = taken < left
+        weights = torch.where(open_classes, q, 0.0)
+        if float(weights.sum()) <= 0:
+            weights = open_classes.double()
+        drawn = torch.multinomial(weights, missing, replacement=True, generator=generator)
+        taken = torch.minimum(taken + torch.bincount(drawn, minlength=len(left)), left)
+    return taken
