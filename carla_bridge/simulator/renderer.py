@@ -1,0 +1,44 @@
+"""Draws the town with Panda3D's software renderer: colour, identity and depth from one pass per view."""
+
+from collections.abc import Sequence
+
+from carla_bridge.simulator.rendering.actors import Cast
+from carla_bridge.simulator.rendering.camera import pinhole
+from carla_bridge.simulator.rendering.composite import finish
+from carla_bridge.simulator.rendering.engine import Engine
+from carla_bridge.simulator.rendering.ground import define_bins, lay_ground
+from carla_bridge.simulator.rendering.lamps import Lamps
+from carla_bridge.simulator.rendering.light import light_of
+from carla_bridge.simulator.rendering.statics import merge_anonymous, separate_instances
+from carla_bridge.simulator.rendering.visible import Instances
+from carla_bridge.simulator.scene import CameraView, Moment, Picture, Town
+
+
+class PandaRenderer:
+    """A `Renderer` of one town; made and used by one thread, needs neither X server nor GPU."""
+
+    def __init__(self, town: Town) -> None:
+        self._engine = Engine()
+        define_bins()
+        lay_ground(self._engine.root, town.surfaces)
+        merge_anonymous(self._engine.root, town.objects, [])
+        self._cast = Cast()
+        self._instances = Instances(self._engine, separate_instances(town.objects), self._cast)
+        self._lamps = Lamps(self._engine.root)
+
+    def draw(self, moment: Moment, views: Sequence[CameraView]) -> list[Picture]:
+        """Pictures of the same moment, one per view, in order; deterministic for equal arguments."""
+        light = light_of(moment.weather)
+        self._lamps.shine(light)
+        scene = self._cast.scene(moment.moving)
+        pictures = []
+        for view in views:
+            camera = pinhole(view)
+            parts = self._instances.visible(camera, scene, moment.traffic_lights)
+            drawn = self._instances.draw(camera, parts, tuple(light.horizon.tolist()))
+            pictures.append(finish(drawn, camera, light))
+        return pictures
+
+    def close(self) -> None:
+        """Release buffers and the engine."""
+        self._engine.close()

@@ -1,0 +1,90 @@
+"""The actors of a moment as nodes, reused from tick to tick."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from panda3d.core import Geom, GeomNode, PandaNode
+
+from carla_bridge.simulator.rendering.camera import rotations
+from carla_bridge.simulator.rendering.engine import transform
+from carla_bridge.simulator.rendering.geoms import geom
+from carla_bridge.simulator.rendering.looks import Look, look_of, parts_of
+from carla_bridge.simulator.scene import MovingObject
+
+_KEPT_LOOKS = 1500
+
+
+@dataclass
+class _Figure:
+    """An actor's nodes at one level of detail."""
+
+    look: Look
+    nodes: list[tuple[PandaNode, int]]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where the actors of one moment are."""
+
+    moving: Sequence[MovingObject]
+    centres: NDArray[np.float64]
+    axes: NDArray[np.float64]
+    positions: NDArray[np.float64]
+    radii: NDArray[np.float64]
+    thickness: NDArray[np.float64]
+
+
+class Cast:
+    """Keeps a node per actor and level of detail, and forgets those whose actor is gone."""
+
+    def __init__(self) -> None:
+        self._figures: dict[tuple[int, bool], _Figure] = {}
+        self._geoms: dict[Look, list[tuple[Geom, int]]] = {}
+
+    def scene(self, moving: Sequence[MovingObject]) -> Scene:
+        """Work out where everybody is."""
+        table = np.array(
+            [(m.pose.x, m.pose.y, m.pose.z, m.pose.pitch, m.pose.yaw, m.pose.roll, *m.extent) for m in moving],
+            np.float64,
+        ).reshape(-1, 9)
+        positions, extents = table[:, :3], table[:, 6:]
+        axes = rotations(table[:, 3:6])
+        centres = positions + axes[:, :, 2] * extents[:, 2:]
+        if len(self._figures) > 2 * len(moving) + 64:
+            present = {m.actor_id for m in moving}
+            self._figures = {key: figure for key, figure in self._figures.items() if key[0] in present}
+        return Scene(
+            moving,
+            centres,
+            axes,
+            positions,
+            np.linalg.norm(extents, axis=1),
+            2 * np.minimum(extents[:, 2], extents[:, :2].max(axis=1, initial=0)),
+        )
+
+    def figure(self, scene: Scene, index: int, near: bool) -> list[tuple[PandaNode, int]]:
+        """The nodes of one actor, in place, each with the tag of its pixels."""
+        actor = scene.moving[index]
+        look = look_of(actor, near)
+        figure = self._figures.get((actor.actor_id, near))
+        if figure is None or figure.look != look:
+            figure = _Figure(look, self._nodes(look))
+            self._figures[actor.actor_id, near] = figure
+        place = transform(scene.axes[index], scene.positions[index])
+        for node, _ in figure.nodes:
+            node.set_transform(place)
+        return figure.nodes
+
+    def _nodes(self, look: Look) -> list[tuple[PandaNode, int]]:
+        if look not in self._geoms:
+            if len(self._geoms) >= _KEPT_LOOKS:
+                self._geoms.clear()
+            self._geoms[look] = [(geom(part.mesh), part.tag) for part in parts_of(look)]
+        nodes = []
+        for shape, tag in self._geoms[look]:
+            node = GeomNode(look.blueprint)
+            node.add_geom(shape)
+            nodes.append((node, tag))
+        return nodes

@@ -1,0 +1,69 @@
+"""CARLA's pinhole camera and Unreal's rotation order, as arrays."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from carla_bridge.simulator.scene import CameraView
+
+Floats = NDArray[np.float64]
+
+
+def rotations(degrees: Floats) -> Floats:
+    """(n, 3) pitch, yaw, roll to (n, 3, 3) matrices whose columns are forward, right and up.
+
+    Pitch is nose up, yaw clockwise from above, roll right side down; applied in Unreal's order.
+    """
+    (sp, sy, sr), (cp, cy, cr) = np.sin(np.radians(degrees)).T, np.cos(np.radians(degrees)).T
+    matrix = np.empty((len(degrees), 3, 3))
+    matrix[:, 0, 0] = cp * cy
+    matrix[:, 1, 0] = cp * sy
+    matrix[:, 2, 0] = sp
+    matrix[:, 0, 1] = cy * sp * sr - sy * cr
+    matrix[:, 1, 1] = sy * sp * sr + cy * cr
+    matrix[:, 2, 1] = -cp * sr
+    matrix[:, 0, 2] = -cy * sp * cr - sy * sr
+    matrix[:, 1, 2] = -sy * sp * cr + cy * sr
+    matrix[:, 2, 2] = cp * cr
+    return matrix
+
+
+@dataclass(frozen=True)
+class Pinhole:
+    """A view, worked out: where the camera is, its axes, and its focal length in pixels of the picture."""
+
+    width: int
+    height: int
+    focal: float
+    position: Floats
+    axes: Floats
+    """(3, 3), columns forward, right, up in the world."""
+
+    def to_camera(self, points: Floats) -> Floats:
+        """World points (n, 3) in camera axes: forward, right, up."""
+        local: Floats = (points - self.position) @ self.axes
+        return local
+
+    def sees(self, centres: Floats, radii: Floats) -> NDArray[np.bool_]:
+        """Which spheres reach into the view (never says no to one that does)."""
+        forward, right, up = self.to_camera(centres).T
+        across, along = self.width / 2 / self.focal, self.height / 2 / self.focal
+        inside: NDArray[np.bool_] = (
+            (forward > -radii)
+            & (np.abs(right) - across * forward < radii * np.hypot(1, across))
+            & (np.abs(up) - along * forward < radii * np.hypot(1, along))
+        )
+        return inside
+
+
+def pinhole(view: CameraView) -> Pinhole:
+    """The camera of a view: focal length w / (2 tan(fov / 2)), principal point in the middle."""
+    pose = view.pose
+    return Pinhole(
+        view.width,
+        view.height,
+        view.width / (2 * np.tan(np.radians(view.fov) / 2)),
+        np.array([pose.x, pose.y, pose.z]),
+        rotations(np.array([[pose.pitch, pose.yaw, pose.roll]]))[0],
+    )

@@ -1,0 +1,204 @@
+"""Panda3D's software renderer, off-screen: buffers, the projection, and pixels with their depth.
+
+The engine needs neither an X server nor a GPU. Its habits, and what is done about them here:
+
+* Vertices snap to whole pixels by truncation of (ndc + 1) * (size - 1/2) / 2. The projection matrix undoes that
+  scaling, so that a point lands in exactly the pixel that the pinhole formula names.
+* There is no antialiasing: every picture is drawn at twice its size.
+* Depth cannot be bound to a texture. The debugging switch `td-show-zbuffer` makes the engine overwrite the frame
+  with its depth *after* the colours have been copied out, so that one pass yields both.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from panda3d.core import (
+    Camera,
+    ConfigVariableBool,
+    DisplayRegion,
+    FrameBufferProperties,
+    GraphicsEngine,
+    GraphicsOutput,
+    GraphicsPipe,
+    GraphicsPipeSelection,
+    LMatrix4f,
+    MatrixLens,
+    NodePath,
+    RenderState,
+    Texture,
+    TransformState,
+    WindowProperties,
+    load_prc_file_data,
+)
+
+from carla_bridge.simulator.rendering.camera import Pinhole
+from carla_bridge.simulator.semantics import Tag
+
+SUPERSAMPLING = 2
+NEAR, FAR = 0.3, 3000.0
+_KEPT_BUFFERS = 4
+_DEPTH_STEPS = 2**20
+
+_SETTINGS = """
+load-display p3tinydisplay
+aux-display
+audio-library-name null
+texture-quality-level best
+transform-cache 0
+td-show-zbuffer 1
+notify-level-display error
+"""
+
+
+@dataclass(frozen=True)
+class RawFrame:
+    """What the engine drew: twice the picture's size, bottom row first, valid until the next frame."""
+
+    bgra: NDArray[np.uint8]
+    """Alpha holds codes."""
+    depth_steps: NDArray[np.uint32]
+    """The engine's own scale: larger is nearer, 0 is where nothing wrote depth."""
+
+    def colours(self) -> NDArray[np.uint8]:
+        """(h, w, 4) means of 2 x 2 pixels, top row first; their alpha means nothing."""
+        height, width = self.depth_steps.shape
+        small = cv2.resize(self.bgra, (width // 2, height // 2), interpolation=cv2.INTER_AREA)
+        upright: NDArray[np.uint8] = cv2.flip(small, 0).astype(np.uint8, copy=False)
+        return upright
+
+    def codes(self) -> NDArray[np.uint8]:
+        """(h, w): one of each 2 x 2 pixels, always the same corner, for identities cannot be averaged."""
+        return np.ascontiguousarray(self.bgra[-2::-2, 1::2, 3])
+
+    def steps(self) -> NDArray[np.uint32]:
+        """(h, w) depth of the same corner as `codes`."""
+        return np.ascontiguousarray(self.depth_steps[-2::-2, 1::2])
+
+
+@dataclass
+class _Buffer:
+    output: GraphicsOutput
+    region: DisplayRegion
+    pixels: Texture
+
+
+class Engine:
+    """Owns the off-screen buffers and draws the scene below `root` as seen from a pinhole camera."""
+
+    def __init__(self) -> None:
+        load_prc_file_data("simulator renderer", _SETTINGS)
+        self._pipe = GraphicsPipeSelection.get_global_ptr().make_pipe("TinyOffscreenGraphicsPipe")
+        if self._pipe is None:
+            raise RuntimeError(
+                "Panda3D's software renderer p3tinydisplay cannot be loaded; "
+                "install the panda3d wheel of PyPI, which carries it."
+            )
+        self._engine = GraphicsEngine(self._pipe)
+        self.root = NodePath("world")
+        self._camera = Camera("camera")
+        self._lens = MatrixLens()
+        self._camera.set_lens(self._lens)
+        self._camera_path = self.root.attach_new_node(self._camera)
+        self._buffers: OrderedDict[tuple[int, int], _Buffer] = OrderedDict()
+        self._host: GraphicsOutput | None = None
+
+    def render(self, camera: Pinhole, background: tuple[float, float, float]) -> RawFrame:
+        """Draw one frame; `background` is where nothing is, as red, green, blue in 0..1."""
+        width, height = SUPERSAMPLING * camera.width, SUPERSAMPLING * camera.height
+        buffer = self._buffer(width, height)
+        buffer.output.set_clear_color((*background, (Tag.SKY + 0.5) / 256))
+        self._lens.set_user_mat(_projection(width, height, SUPERSAMPLING * camera.focal))
+        self._camera.set_lod_scale(416.0 / (SUPERSAMPLING * camera.focal))
+        self._camera.set_transform(transform(camera.axes, camera.position))
+        buffer.output.set_active(True)
+        self._engine.render_frame()
+        depth = buffer.region.get_screenshot()
+        buffer.output.set_active(False)
+        RenderState.garbage_collect()
+        TransformState.garbage_collect()
+        shape = (height, width)
+        return RawFrame(
+            np.frombuffer(memoryview(buffer.pixels.get_ram_image()), np.uint8).reshape(*shape, 4),
+            np.frombuffer(memoryview(depth.get_ram_image()), np.uint32).reshape(shape),
+        )
+
+    def close(self) -> None:
+        """Give every buffer back."""
+        self._buffers.clear()
+        self._engine.remove_all_windows()
+        self.root.remove_node()
+
+    def _buffer(self, width: int, height: int) -> _Buffer:
+        if (width, height) in self._buffers:
+            self._buffers.move_to_end((width, height))
+            return self._buffers[width, height]
+        if len(self._buffers) == _KEPT_BUFFERS:
+            _, oldest = self._buffers.popitem(last=False)
+            self._engine.remove_window(oldest.output)
+        made = self._open(width, height)
+        self._buffers[width, height] = made
+        return made
+
+    def _open(self, width: int, height: int) -> _Buffer:
+        output = self._make_output(width, height)
+        output.set_clear_color_active(True)
+        output.set_clear_depth_active(True)
+        pixels = Texture("pixels")
+        output.add_render_texture(pixels, GraphicsOutput.RTM_copy_ram)
+        region = output.make_display_region()
+        region.set_camera(self._camera_path)
+        return _Buffer(output, region, pixels)
+
+    def _make_output(self, width: int, height: int) -> GraphicsOutput:
+        """An off-screen buffer; all share one graphics state, hence one copy of every texture."""
+        if self._host is None:
+            self._host = self._request(16, 16)
+            self._host.set_active(False)
+        return self._request(width, height, self._host.get_gsg(), self._host)
+
+    def _request(self, width: int, height: int, *shared: object) -> GraphicsOutput:
+        wanted = FrameBufferProperties()
+        wanted.set_rgba_bits(8, 8, 8, 8)
+        wanted.set_depth_bits(24)
+        size = WindowProperties.size(width, height)
+        output = self._engine.make_output(self._pipe, "buffer", 0, wanted, size, GraphicsPipe.BF_refuse_window, *shared)
+        self._engine.open_windows()
+        if output is None or not output.is_valid():
+            raise RuntimeError(f"the software renderer gave no {width}x{height} buffer; ask for a smaller image.")
+        return output
+
+
+def depth_is_readable() -> bool:
+    """Whether this build of Panda3D knows the switch that depth depends on."""
+    return bool(ConfigVariableBool("td-show-zbuffer").get_value())
+
+
+def transform(axes: NDArray[np.float64], position: NDArray[np.float64]) -> TransformState:
+    """A pose in the engine's axes (x right, y forward, z up: CARLA's with the first two exchanged)."""
+    (a, b, c), (d, e, f), (g, h, i) = axes.tolist()
+    x, y, z = position.tolist()
+    return TransformState.make_mat(LMatrix4f(e, b, h, 0, d, a, g, 0, f, c, i, 0, y, x, z, 1))
+
+
+def metres(steps: NDArray[np.uint32]) -> NDArray[np.float32]:
+    """Depth along the camera's axis; FAR where nothing was drawn."""
+    nearness = steps.astype(np.float32) * np.float32((FAR - NEAR) / (_DEPTH_STEPS * FAR * NEAR))
+    depth: NDArray[np.float32] = np.reciprocal(nearness + np.float32(1 / FAR))
+    return depth
+
+
+def _projection(width: int, height: int, focal: float) -> LMatrix4f:
+    """Pixel (u, v) = centre + focal * (right, -up) / forward, in the engine's way of counting pixels."""
+    across, along = width - 0.5, height - 0.5
+    a, b = (FAR + NEAR) / (FAR - NEAR), -2 * FAR * NEAR / (FAR - NEAR)
+    # fmt: off
+    return LMatrix4f(
+        2 * focal / across, 0, 0, 0,
+        width / across - 1, 1 - height / along, a, 1,
+        0, 2 * focal / along, 0, 0,
+        0, 0, b, 0,
+    )
+    # fmt: on

@@ -1,0 +1,44 @@
+"""Meshes in the engine's own form."""
+
+import numpy as np
+from numpy.typing import NDArray
+from panda3d.core import Geom, GeomEnums, GeomTriangles, GeomVertexData, GeomVertexFormat
+
+from carla_bridge.simulator.rendering.mesh import Mesh
+
+_VERTEX = np.dtype([("point", "3f4"), ("normal", "3f4"), ("colour", "4u1"), ("uv", "2f4")])
+_PLAIN_VERTEX = np.dtype([("point", "3f4"), ("normal", "3f4"), ("colour", "4u1")])
+
+
+def geom(mesh: Mesh, textured: bool = False) -> Geom:
+    """The mesh, with its triangles ordered so that each faces where its normal points."""
+    layout = _VERTEX if textured else _PLAIN_VERTEX
+    rows = np.empty(len(mesh.points), layout)
+    rows["point"] = mesh.points[:, [1, 0, 2]]
+    rows["normal"] = mesh.normals[:, [1, 0, 2]]
+    rows["colour"] = mesh.colours
+    if textured:
+        rows["uv"] = mesh.uv
+    triangles = _facing_outwards(rows["point"], rows["normal"], mesh.triangles)
+    form = GeomVertexFormat.get_v3n3c4t2() if textured else GeomVertexFormat.get_v3n3c4()
+    vertices = GeomVertexData("mesh", form, Geom.UH_static)
+    vertices.unclean_set_num_rows(len(rows))
+    vertices.modify_array_handle(0).copy_data_from(rows.tobytes())
+    faces = GeomTriangles(Geom.UH_static)
+    wide = len(rows) > 65535
+    faces.set_index_type(GeomEnums.NT_uint32 if wide else GeomEnums.NT_uint16)
+    index = faces.modify_vertices()
+    index.unclean_set_num_rows(triangles.size)
+    index.modify_handle().copy_data_from(triangles.astype(np.uint32 if wide else np.uint16).tobytes())
+    made = Geom(vertices)
+    made.add_primitive(faces)
+    return made
+
+
+def _facing_outwards(
+    points: NDArray[np.float32], normals: NDArray[np.float32], triangles: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    corners = points[triangles]
+    facing = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    backwards = (facing * normals[triangles].sum(axis=1)).sum(axis=1) < 0
+    return np.where(backwards[:, None], triangles[:, ::-1], triangles)

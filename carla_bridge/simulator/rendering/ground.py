@@ -1,0 +1,102 @@
+"""The flat ground, drawn first and in painter's order, so that coplanar layers cannot fight over depth.
+
+It writes no depth at all: the depth of a ground pixel follows from its ray. Colours are plain here; grain, stains,
+shadows and wetness are laid over the finished picture (see `composite`), which is cheaper and smoother than
+textures of the software renderer.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from panda3d.core import CullBinManager, GeomNode, LODNode, NodePath
+
+from carla_bridge.simulator.kinds import SurfaceKind
+from carla_bridge.simulator.rendering.geoms import geom
+from carla_bridge.simulator.rendering.mesh import Colour, Mesh, polygon, quads
+from carla_bridge.simulator.scene import Surface
+from carla_bridge.simulator.semantics import Tag
+
+GROUND_BIN, SHADOW_BIN, SOLID_BIN = "ground", "shadow", "solid"
+CELL = 128.0
+_HORIZON = 2900.0
+
+_COLOURS: dict[SurfaceKind, Colour] = {
+    SurfaceKind.GRASS: (98, 118, 62),
+    SurfaceKind.FIELD: (150, 140, 82),
+    SurfaceKind.PLAZA: (140, 134, 126),
+    SurfaceKind.LAWN: (88, 124, 58),
+    SurfaceKind.PAVEMENT: (158, 154, 148),
+    SurfaceKind.CARRIAGEWAY: (92, 92, 96),
+    SurfaceKind.PARKING: (104, 102, 102),
+    SurfaceKind.HIGHWAY: (112, 112, 114),
+    SurfaceKind.SHOULDER: (126, 124, 120),
+    SurfaceKind.CROSSING: (222, 222, 216),
+    SurfaceKind.LINE_WHITE: (226, 226, 222),
+    SurfaceKind.LINE_YELLOW: (214, 176, 60),
+}
+_PAINTED = {SurfaceKind.CROSSING: 180.0, SurfaceKind.LINE_WHITE: 170.0, SurfaceKind.LINE_YELLOW: 170.0}
+"""Thin paint is drawn a whole pixel wide at any distance, so far paint is left out: metres at focal length 416."""
+
+
+def define_bins() -> None:
+    """The order of drawing: ground, what darkens it, then solids from near to far."""
+    manager = CullBinManager.get_global_ptr()
+    for name, kind, sort in (
+        (GROUND_BIN, CullBinManager.BT_fixed, 11),
+        (SHADOW_BIN, CullBinManager.BT_fixed, 12),
+        (SOLID_BIN, CullBinManager.BT_front_to_back, 13),
+    ):
+        if manager.find_bin(name) < 0:
+            manager.add_bin(name, kind, sort)
+
+
+def lay_ground(root: NodePath, surfaces: Sequence[Surface]) -> None:
+    """Put all surfaces below `root`, grouped by layer and by place."""
+    ground = root.attach_new_node("ground")
+    ground.set_depth_test(False)
+    ground.set_depth_write(False)
+    _lay_layer(ground, [_open_land()], 0, None)
+    for layer, kind in enumerate(SurfaceKind, start=1):
+        cells: dict[tuple[int, int], list[Surface]] = defaultdict(list)
+        for surface in surfaces:
+            if surface.kind == kind.value:
+                x, y = surface.points.mean(axis=0) // CELL
+                cells[int(x), int(y)].append(surface)
+        for members in cells.values():
+            _lay_layer(ground, _flat(members, _COLOURS[kind]), layer, _PAINTED.get(kind))
+
+
+def _lay_layer(ground: NodePath, meshes: Sequence[Mesh], layer: int, reach: float | None) -> None:
+    node = GeomNode("layer")
+    for mesh in meshes:
+        node.add_geom(geom(mesh))
+    parent = ground
+    if reach is not None:
+        parent = ground.attach_new_node(LODNode("paint"))
+        parent.node().add_switch(reach + CELL / 2, 0)
+        parent.node().set_center(node.get_bounds().get_center())
+    parent.attach_new_node(node).set_bin(GROUND_BIN, layer)
+
+
+def _flat(surfaces: Sequence[Surface], colour: Colour) -> list[Mesh]:
+    """All quads as one mesh, other polygons as one each."""
+    meshes = []
+    four = [surface for surface in surfaces if len(surface.points) == 4]
+    if four:
+        corners = np.zeros((len(four), 4, 3), np.float32)
+        corners[:, :, :2] = [surface.points for surface in four]
+        mesh = quads(corners, colour, outward_from=(0, 0, -1e6))
+        mesh.colours[:, 3] = np.repeat([surface.tag for surface in four], 4)
+        meshes.append(mesh)
+    for surface in surfaces:
+        if len(surface.points) != 4:
+            points = np.column_stack([surface.points, np.zeros(len(surface.points))])
+            meshes.append(polygon(points, colour, (0, 0, 1)).coded(surface.tag))
+    return meshes
+
+
+def _open_land() -> Mesh:
+    low, high = -_HORIZON, _HORIZON
+    plane = [[(low, low, 0), (high, low, 0), (high, high, 0), (low, high, 0)]]
+    return quads(plane, _COLOURS[SurfaceKind.GRASS], outward_from=(0, 0, -1)).coded(Tag.TERRAIN)

@@ -1,0 +1,56 @@
+"""What the alpha channel says: which thing a pixel belongs to, in eight bits.
+
+Colour and identity come from the same drawing pass, so that they cannot disagree. The engine stores the alpha of
+opaque surfaces untouched, and that byte is a *code*:
+
+    0..31     a semantic tag of CARLA; things that are no instance of their own (the sky among them)
+    32..63    a textured facade: the tag "building", and how brightly its window is lit at night
+    64        an instance that has no code of its own in this pass
+    65..255   instances, handed out anew for every picture, nearest first
+
+A picture with more than 191 visible parts shows code 64 somewhere; only then is it drawn again with the codes given
+to the next 191, until no pixel is left without a name. So the images are exact for any number of objects.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from carla_bridge.simulator.semantics import Tag
+
+FACADE_LIT = 36
+FACADE_DARK = 62
+"""Textures lose one unit on the way, so both ends keep clear of their neighbours."""
+FACADES = range(32, 64)
+UNNAMED = 64
+FIRST_INSTANCE = 65
+CODES_PER_PASS = 256 - FIRST_INSTANCE
+
+
+@dataclass(frozen=True)
+class CodeBook:
+    """What each of the 256 codes of one drawing pass means."""
+
+    tags: NDArray[np.uint8]
+    object_ids: NDArray[np.uint16]
+
+
+def code_book(part_tags: NDArray[np.uint8], part_ids: NDArray[np.uint16]) -> CodeBook:
+    """The meaning of codes when the given parts hold the instance codes in order."""
+    tags = np.zeros(256, np.uint8)
+    tags[:32] = np.arange(32)
+    tags[FACADES.start : FACADES.stop] = Tag.BUILDING
+    object_ids = np.zeros(256, np.uint16)
+    tags[FIRST_INSTANCE : FIRST_INSTANCE + len(part_tags)] = part_tags
+    object_ids[FIRST_INSTANCE : FIRST_INSTANCE + len(part_ids)] = part_ids
+    return CodeBook(tags, object_ids)
+
+
+def glow_of_codes() -> NDArray[np.float32]:
+    """How far each code is a lit window, 0 to 1."""
+    codes = np.arange(256, dtype=np.float32)
+    glow = np.clip((FACADE_DARK - 4 - codes) / (FACADE_DARK - 4 - FACADE_LIT), 0, 1)
+    glow[: FACADES.start] = 0
+    glow[FACADES.stop :] = 0
+    return glow.astype(np.float32)

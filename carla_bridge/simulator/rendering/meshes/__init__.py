@@ -1,0 +1,1 @@
+"""The shapes of things, as arrays: nothing here knows the engine that draws them."""

@@ -1,0 +1,128 @@
+"""Which instances a camera may see, and the exact images of who is where."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from panda3d.core import ColorScaleAttrib, NodePath, PandaNode
+
+from carla_bridge.simulator.rendering.actors import Cast, Scene
+from carla_bridge.simulator.rendering.camera import Pinhole
+from carla_bridge.simulator.rendering.engine import SUPERSAMPLING, Engine, RawFrame
+from carla_bridge.simulator.rendering.ground import SOLID_BIN
+from carla_bridge.simulator.rendering.ids import CODES_PER_PASS, FIRST_INSTANCE, UNNAMED, code_book
+from carla_bridge.simulator.rendering.statics import StaticInstances
+from carla_bridge.simulator.scene import TrafficLightState
+
+_SMALLEST = 2.0
+"""Drawn pixels under which an instance is left out: the rasteriser makes slivers too big and puts them too near."""
+_DETAILED = 60.0
+"""Drawn pixels from which on an instance is shown in detail."""
+_OFF = 3
+
+
+@dataclass(frozen=True)
+class VisiblePart:
+    """A node that may be seen, and what its pixels mean."""
+
+    node: PandaNode
+    tag: int
+    object_id: int
+
+
+@dataclass(frozen=True)
+class Identified:
+    """A frame and who is in each of its pixels."""
+
+    colours: NDArray[np.uint8]
+    steps: NDArray[np.uint32]
+    codes: NDArray[np.uint8]
+    tags: NDArray[np.uint8]
+    object_ids: NDArray[np.uint16]
+
+
+class Instances:
+    """The part of the scene graph that is filled anew for every picture."""
+
+    def __init__(self, engine: Engine, statics: StaticInstances, cast: Cast) -> None:
+        self._engine = engine
+        self._statics = statics
+        self._cast = cast
+        group: NodePath = engine.root.attach_new_node("instances")
+        group.set_bin(SOLID_BIN, 0)
+        self._group: PandaNode = group.node()
+        self._codes = [ColorScaleAttrib.make((1, 1, 1, (code + 0.5) / 256)) for code in range(256)]
+
+    def visible(self, camera: Pinhole, scene: Scene, lights: Sequence[TrafficLightState]) -> list[VisiblePart]:
+        """All parts that may be seen, nearest first."""
+        statics, focal = self._statics, SUPERSAMPLING * camera.focal
+        states = {light.object_id: light.state for light in lights}
+        found: list[tuple[float, VisiblePart]] = []
+        for index, distance in _seen(camera, statics.centres, statics.radii, statics.thickness, focal):
+            looks = statics.looks[index]
+            object_id, tag = int(statics.object_ids[index]), int(statics.tags[index])
+            if statics.is_traffic_light[index]:
+                node = looks[states.get(object_id, _OFF) % len(looks)]
+            else:
+                node = looks[0 if 2 * statics.radii[index] * focal > _DETAILED * distance else -1]
+            found.append((distance, VisiblePart(node, tag, object_id)))
+        for index, distance in _seen(camera, scene.centres, scene.radii, scene.thickness, focal):
+            near = bool(2 * scene.radii[index] * focal > _DETAILED * distance)
+            object_id = scene.moving[index].actor_id % 65536
+            for node, tag in self._cast.figure(scene, index, near):
+                found.append((distance, VisiblePart(node, tag, object_id)))
+        found.sort(key=lambda pair: pair[0])
+        return [part for _, part in found]
+
+    def draw(self, camera: Pinhole, parts: Sequence[VisiblePart], background: tuple[float, float, float]) -> Identified:
+        """Draw the frame, again if need be, until every pixel has a name."""
+        self._group.remove_all_children()
+        for part in parts:
+            self._group.add_child(part.node)
+        result = self._pass(camera, parts, 0, background)
+        for first in range(CODES_PER_PASS, len(parts), CODES_PER_PASS):
+            nameless = result.codes == UNNAMED
+            if not nameless.any():
+                break
+            again = self._pass(camera, parts, first, background)
+            for image, further in (
+                (result.codes, again.codes),
+                (result.tags, again.tags),
+                (result.object_ids, again.object_ids),
+            ):
+                np.copyto(image, further, where=nameless)
+        return result
+
+    def _pass(
+        self,
+        camera: Pinhole,
+        parts: Sequence[VisiblePart],
+        first: int,
+        background: tuple[float, float, float],
+    ) -> Identified:
+        for index, part in enumerate(parts):
+            own = first <= index < first + CODES_PER_PASS
+            part.node.set_attrib(self._codes[FIRST_INSTANCE + index - first if own else UNNAMED])
+        frame: RawFrame = self._engine.render(camera, background)
+        coded = parts[first : first + CODES_PER_PASS]
+        book = code_book(
+            np.array([part.tag for part in coded], np.uint8),
+            np.array([part.object_id for part in coded], np.uint16),
+        )
+        codes = frame.codes()
+        return Identified(frame.colours(), frame.steps(), codes, book.tags[codes], book.object_ids[codes])
+
+
+def _seen(
+    camera: Pinhole,
+    centres: NDArray[np.float64],
+    radii: NDArray[np.float64],
+    thickness: NDArray[np.float64],
+    focal: float,
+) -> list[tuple[int, float]]:
+    """Index and distance along the axis of what is in view and not too small."""
+    distance = (centres - camera.position) @ camera.axes[:, 0]
+    wanted = camera.sees(centres, radii) & (thickness * focal >= _SMALLEST * distance)
+    indices = np.flatnonzero(wanted)
+    return list(zip(indices.tolist(), np.maximum(distance[indices], 0.1).tolist(), strict=True))
