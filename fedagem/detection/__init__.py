@@ -1,0 +1,1 @@
+"""Object detection on driving frames: samples, objective, evaluation and pictures around TinyYOLO."""

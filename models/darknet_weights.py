@@ -1,0 +1,60 @@
+"""Reads darknet's `.weights` files, so that published TinyYOLO weights can be the starting point.
+
+The file is a header of three 32-bit integers (major, minor, revision) and the number of images seen (64 bits
+since version 0.2, 32 before), then 32-bit floats, little-endian: per hidden layer the BatchNorm bias, scale,
+mean and variance, then the kernel; per linear layer the bias, then the kernel.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from models.tiny_yolo import TinyYolo
+
+HEADER_INTEGERS = 3
+
+
+def load_darknet_weights(model: TinyYolo, path: Path) -> int:
+    """Fill the model from the file and return the number of images that the file says were seen.
+
+    A file whose number of values does not fit the model exactly is refused and the model left as it was.
+    """
+    content = path.read_bytes()
+    if len(content) < 4 * (HEADER_INTEGERS + 1):
+        raise ValueError(f"{path} is not a darknet weight file: it has only {len(content)} bytes")
+    major, minor, _ = torch.frombuffer(bytearray(content[:12]), dtype=torch.int32).tolist()
+    if not (0 <= major < 1000 and 0 <= minor < 1000):
+        raise ValueError(f"{path} is not a darknet weight file: it claims version {major}.{minor}")
+    seen_bytes = 8 if major * 10 + minor >= 2 else 4
+    start = 4 * HEADER_INTEGERS + seen_bytes
+    seen = int.from_bytes(content[4 * HEADER_INTEGERS : start], "little")
+
+    targets = _tensors_in_file_order(model)
+    expected = sum(target.numel() for target in targets)
+    found = (len(content) - start) / 4
+    if found != expected:
+        raise ValueError(
+            f"{path} holds {found:g} values, this TinyYOLO needs {expected}: "
+            "classes, number of anchors and width must be those of the weight file"
+        )
+    values = torch.frombuffer(bytearray(content[start:]), dtype=torch.float32)
+    if not bool(torch.isfinite(values).all()):
+        raise ValueError(f"{path} holds values that are not finite numbers: the file is damaged")
+    with torch.no_grad():
+        for target, chunk in zip(targets, values.split([t.numel() for t in targets]), strict=True):
+            target.copy_(chunk.view_as(target))
+    return seen
+
+
+def _tensors_in_file_order(model: TinyYolo) -> list[Tensor]:
+    tensors: list[Tensor] = []
+    for block in model.conv_blocks():
+        norm = block.normalisation
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        tensors += [norm.bias, norm.weight, norm.running_mean, norm.running_var, block.convolution.weight]
+    assert model.head.bias is not None
+    return [*tensors, model.head.bias, model.head.weight]

@@ -1,0 +1,156 @@
+"""YOLOv2-tiny, the detector of the paper's CARLA experiment, with a width multiplier for small machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+STRIDE = 32
+LEAKY_SLOPE = 0.1
+PUBLISHED_CHANNELS = (16, 32, 64, 128, 256, 512, 1024, 1024)
+POOLED_LAYERS = 5
+
+VOC_ANCHORS = ((1.08, 1.19), (3.42, 4.41), (6.63, 11.38), (9.42, 5.11), (16.62, 10.52))
+
+
+@dataclass(frozen=True)
+class TinyYoloConfig:
+    """All that is needed to build the network again: it travels with the weights.
+
+    `anchors` are (width, height) in grid cells of 32 input pixels, as published; `input_size` is
+    (width, height) in pixels; `width` multiplies the number of channels of every hidden layer.
+    """
+
+    classes: tuple[str, ...]
+    anchors: tuple[tuple[float, float], ...] = VOC_ANCHORS
+    input_size: tuple[int, int] = (416, 416)
+    width: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.classes:
+            raise ValueError("TinyYOLO needs at least one class name, got none")
+        if len(set(self.classes)) != len(self.classes):
+            raise ValueError(f"TinyYOLO's class names must differ, got {list(self.classes)}")
+        if not self.anchors or any(len(anchor) != 2 or min(anchor) <= 0 for anchor in self.anchors):
+            raise ValueError(
+                f"TinyYOLO's anchors must be pairs of positive sizes in grid cells, got {list(self.anchors)}"
+            )
+        if len(self.input_size) != 2 or any(side <= 0 or side % STRIDE for side in self.input_size):
+            raise ValueError(
+                f"TinyYOLO's input width and height must be multiples of {STRIDE}, got {list(self.input_size)}"
+            )
+        if self.width <= 0:
+            raise ValueError(f"TinyYOLO's width multiplier must be positive, got {self.width}")
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> TinyYoloConfig:
+        """Read the plain values of a plan or a checkpoint; unknown names are refused."""
+        unknown = sorted(set(settings) - set(cls.__dataclass_fields__))
+        if unknown:
+            raise ValueError(f"unknown TinyYOLO settings {unknown}; known are {list(cls.__dataclass_fields__)}")
+        values = dict(settings)
+        if "classes" in values:
+            values["classes"] = tuple(str(name) for name in values["classes"])
+        if "anchors" in values:
+            values["anchors"] = tuple(tuple(float(side) for side in anchor) for anchor in values["anchors"])
+        if "input_size" in values:
+            values["input_size"] = tuple(int(side) for side in values["input_size"])
+        return cls(**values)
+
+    def to_settings(self) -> dict[str, Any]:
+        """The inverse of `from_settings`, in lists and numbers that YAML, JSON and torch.save keep plain."""
+        return {
+            name: [list(item) if isinstance(item, tuple) else item for item in value]
+            if isinstance(value, tuple)
+            else value
+            for name, value in asdict(self).items()
+        }
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of the head map."""
+        return self.input_size[1] // STRIDE, self.input_size[0] // STRIDE
+
+    @property
+    def head_channels(self) -> int:
+        return len(self.anchors) * (5 + len(self.classes))
+
+
+class ConvBlock(nn.Sequential):
+    """3x3 convolution without bias, batch normalisation, leaky ReLU: darknet's hidden layer.
+
+    The bias is BatchNorm's, as in darknet, so that published weights map one to one.
+    """
+
+    def __init__(self, channels_in: int, channels_out: int) -> None:
+        convolution = nn.Conv2d(channels_in, channels_out, 3, padding=1, bias=False)
+        nn.init.kaiming_normal_(convolution.weight, a=LEAKY_SLOPE, nonlinearity="leaky_relu")
+        super().__init__(convolution, nn.BatchNorm2d(channels_out), nn.LeakyReLU(LEAKY_SLOPE, inplace=True))
+
+    @property
+    def convolution(self) -> nn.Conv2d:
+        return self.get_submodule("0")  # type: ignore[return-value]
+
+    @property
+    def normalisation(self) -> nn.BatchNorm2d:
+        return self.get_submodule("1")  # type: ignore[return-value]
+
+
+class SameSizePool(nn.Module):
+    """Max pool of size 2 and stride 1 that keeps the size.
+
+    Darknet looks one pixel past the right and the bottom edge and ignores what lies outside. Repeating the
+    edge gives the same maximum; padding with zeros would not, because leaky activations are often negative.
+    """
+
+    def forward(self, features: Tensor) -> Tensor:
+        return functional.max_pool2d(functional.pad(features, (0, 1, 0, 1), mode="replicate"), 2, stride=1)
+
+
+class TinyYolo(nn.Module):
+    """Maps images (N, 3, H, W) in [0, 1] to the raw head map (N, anchors * (5 + classes), H / 32, W / 32).
+
+    Per anchor the map holds tx, ty, tw, th, the objectness logit and the class logits: see `yolo_decode`.
+    """
+
+    def __init__(self, config: TinyYoloConfig) -> None:
+        super().__init__()
+        self.config = config
+        channels = [scaled_channels(published, config.width) for published in PUBLISHED_CHANNELS]
+        layers: list[nn.Module] = []
+        for index, (channels_in, channels_out) in enumerate(zip([3, *channels], channels, strict=False)):
+            layers.append(ConvBlock(channels_in, channels_out))
+            if index < POOLED_LAYERS:
+                layers.append(nn.MaxPool2d(2))
+            elif index == POOLED_LAYERS:
+                layers.append(SameSizePool())
+        self.backbone = nn.Sequential(*layers)
+        self.head = nn.Conv2d(channels[-1], config.head_channels, 1)
+        # Small outputs: every box starts near its anchor, in the middle of its cell.
+        nn.init.normal_(self.head.weight, std=0.01)
+        nn.init.zeros_(self.head.bias)  # type: ignore[arg-type]
+
+    def forward(self, images: Tensor) -> Tensor:
+        height, width = images.shape[-2:]
+        if height % STRIDE or width % STRIDE:
+            raise ValueError(f"TinyYOLO takes images whose sides are multiples of {STRIDE}, got {width}x{height}")
+        head: Tensor = self.head(self.backbone(images))
+        return head
+
+    def conv_blocks(self) -> Sequence[ConvBlock]:
+        """The hidden layers in the order of darknet's weight file."""
+        return [layer for layer in self.backbone if isinstance(layer, ConvBlock)]
+
+    def anchor_tensor(self, like: Tensor) -> Tensor:
+        """The anchors as an (A, 2) tensor with the type and place of `like`."""
+        return torch.tensor(self.config.anchors, dtype=like.dtype, device=like.device)
+
+
+def scaled_channels(published: int, width: float) -> int:
+    """Multiples of 8 keep vectorised convolutions full; the published width stays exactly as published."""
+    return published if width == 1.0 else max(8, round(published * width / 8) * 8)

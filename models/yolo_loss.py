@@ -1,0 +1,68 @@
+"""The detector's loss: a box, a confidence and a classification term, each returned by name.
+
+Squared errors carry a factor of one half and the terms are means over the images, so that gradients, and with
+them learning rates, are those of the original implementation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torchvision.ops import box_iou
+
+from models.yolo_decode import Targets, decode_boxes, encode_boxes, split_head
+
+
+@dataclass(frozen=True)
+class YoloLoss:
+    """Weights of the terms, as published; every anchor place whose box overlaps an object by more than
+    `ignore_overlap` without being responsible for one is neither rewarded nor punished."""
+
+    box_weight: float = 1.0
+    object_weight: float = 5.0
+    background_weight: float = 1.0
+    class_weight: float = 1.0
+    ignore_overlap: float = 0.6
+
+    def __call__(self, head: Tensor, boxes: Tensor, anchors: Tensor) -> dict[str, Tensor]:
+        """Terms for head maps (N, A * (5 + C), rows, columns) and boxes (N, max_boxes, 5), see `encode_boxes`."""
+        images, _, rows, columns = head.shape
+        parts = split_head(head, len(anchors))
+        targets = encode_boxes(boxes.to(head.dtype), anchors, (rows, columns))
+        with torch.no_grad():
+            predicted = decode_boxes(parts, anchors)
+            overlap = box_iou(predicted.flatten(1, 3), boxes[..., 1:].to(head.dtype), fmt="cxcywh")
+            overlap = overlap.masked_fill(boxes[:, None, :, 0] < 0, 0.0).view(*parts.objectness.shape, -1)
+            best = overlap.amax(dim=-1) if overlap.shape[-1] else torch.zeros_like(parts.objectness)
+            truth = elementwise_iou(predicted[targets.place], targets.box)
+
+        at = targets.place
+        importance = (2.0 - targets.box[:, 2] * targets.box[:, 3]).unsqueeze(1)
+        offset_error = (parts.offsets[at].sigmoid() - targets.offset).square()
+        scale_error = (parts.scales[at] - targets.scale).square()
+        box = 0.5 * (importance * (offset_error + scale_error)).sum()
+        confidence = self._confidence(parts.objectness.sigmoid(), targets, best, truth)
+        classification = functional.cross_entropy(parts.classes[at], targets.label, reduction="sum")
+        return {
+            "box": self.box_weight * box / images,
+            "confidence": confidence / images,
+            "classification": self.class_weight * classification / images,
+        }
+
+    def _confidence(self, objectness: Tensor, targets: Targets, best: Tensor, truth: Tensor) -> Tensor:
+        weight = torch.where(best > self.ignore_overlap, 0.0, self.background_weight)
+        weight[targets.place] = self.object_weight
+        wanted = torch.zeros_like(best)
+        wanted[targets.place] = truth
+        return 0.5 * (weight * (objectness - wanted).square()).sum()
+
+
+def elementwise_iou(first: Tensor, second: Tensor) -> Tensor:
+    """IoU of the n-th box of one set with the n-th of the other, (n, 4) as cx, cy, w, h."""
+    low = torch.maximum(first[:, :2] - first[:, 2:] / 2, second[:, :2] - second[:, 2:] / 2)
+    high = torch.minimum(first[:, :2] + first[:, 2:] / 2, second[:, :2] + second[:, 2:] / 2)
+    intersection = (high - low).clamp(min=0).prod(dim=1)
+    return intersection / (first[:, 2:].prod(dim=1) + second[:, 2:].prod(dim=1) - intersection)

@@ -1,0 +1,67 @@
+import struct
+
+import numpy as np
+import pytest
+import torch
+
+from models.darknet_weights import load_darknet_weights
+from models.tiny_yolo import TinyYolo, TinyYoloConfig
+
+CONFIG = TinyYoloConfig(("car", "sign"), ((1.0, 1.0), (2.0, 2.0)), (64, 64), 0.05)
+
+
+def darknet_file(path, model, *, minor=2, seen=32_013_312, drop=0):
+    """Written layer by layer from the format's description, not with the loader's own list of tensors."""
+    state = {name: value.numpy().astype("<f4") for name, value in model.state_dict().items()}
+    names = sorted({int(n.split(".")[1]) for n in state if n.startswith("backbone.")})
+    values = []
+    for number in names:
+        for part in ("1.bias", "1.weight", "1.running_mean", "1.running_var", "0.weight"):
+            values.append(state[f"backbone.{number}.{part}"].ravel())
+    values += [state["head.bias"].ravel(), state["head.weight"].ravel()]
+    floats = np.concatenate(values)
+    header = struct.pack("<iii", 0, minor, 0) + struct.pack("<q" if minor >= 2 else "<i", seen)
+    path.write_bytes(header + floats[: len(floats) - drop].tobytes())
+    return path
+
+
+def trained_model(seed):
+    torch.manual_seed(seed)
+    model = TinyYolo(CONFIG)
+    model(torch.rand(4, 3, 64, 64))
+    return model
+
+
+@pytest.mark.parametrize("minor", [1, 2])
+def test_a_published_file_fills_every_tensor(tmp_path, minor):
+    published, model = trained_model(1), trained_model(2)
+    assert load_darknet_weights(model, darknet_file(tmp_path / "w", published, minor=minor)) == 32_013_312
+    images = torch.rand(2, 3, 64, 64)
+    assert torch.equal(model.eval()(images), published.eval()(images))
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [(b"", "only 0 bytes"), (b"PK\3\4" * 40, "claims version"), (b"\0" * 400, "holds 96 values")],
+)
+def test_other_files_are_refused(tmp_path, content, complaint):
+    path = tmp_path / "w"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=complaint):
+        load_darknet_weights(TinyYolo(CONFIG), path)
+
+
+def test_a_truncated_file_leaves_the_model_as_it_was(tmp_path):
+    model = trained_model(3)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.raises(ValueError, match="must be those of the weight file"):
+        load_darknet_weights(model, darknet_file(tmp_path / "w", trained_model(4), drop=1))
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_damaged_values_are_refused(tmp_path):
+    broken = trained_model(5)
+    with torch.no_grad():
+        broken.head.bias[0] = float("nan")
+    with pytest.raises(ValueError, match="not finite"):
+        load_darknet_weights(TinyYolo(CONFIG), darknet_file(tmp_path / "w", broken))
