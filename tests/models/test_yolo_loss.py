@@ -116,7 +116,9 @@ def test_gradients_agree_with_finite_differences(seed):
     head.requires_grad_()
     terms = YoloLoss()(head, boxes, ANCHORS)
     for name in ("box", "classification"):
-        assert torch.autograd.gradcheck(lambda h, term=name: YoloLoss()(h, boxes, ANCHORS)[term], (head,))
+        assert torch.autograd.gradcheck(
+            lambda h, term=name: YoloLoss()(h, boxes, ANCHORS)[term], (head,), fast_mode=True
+        )
     (analytic,) = torch.autograd.grad(terms["confidence"], head)
     parts = analytic.unflatten(1, (len(ANCHORS), -1))
     objectness = torch.zeros_like(parts, dtype=torch.bool)
@@ -142,8 +144,8 @@ def test_frames_without_objects_only_learn_background():
         assert terms["classification"].item() == 0
         expected = head.unflatten(1, (3, -1))[:, :, 4].sigmoid().square().sum() / 2 / 2
         assert terms["confidence"].item() == pytest.approx(expected.item(), rel=1e-5)
-        sum(terms.values()).backward()
-        assert bool(torch.isfinite(head.grad).all())
+        (gradient,) = torch.autograd.grad(torch.stack(list(terms.values())).sum(), head)
+        assert bool(torch.isfinite(gradient).all())
 
 
 def test_padding_may_hold_anything():
