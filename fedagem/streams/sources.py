@@ -36,7 +36,7 @@ class Source:
 
 
 def digits(root: Path | None) -> Source:
-    """scikit-learn's bundled 8 x 8 digits, scaled to 28 x 28: real data without a download; every fifth is for tests."""
+    """scikit-learn's bundled 8 x 8 digits scaled to 28 x 28: real data, no download; every fifth is for testing."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()

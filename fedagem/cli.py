@@ -1,0 +1,24 @@
+"""The `fedagem` command; each subcommand lives in a file of its own and is imported only when it is used."""
+
+import importlib
+
+import click
+
+COMMANDS = ("simulate", "run", "report", "evaluate", "detect", "anchors")
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"fedagem.commands.{cmd_name}").command
+        return command
+
+
+@click.group(cls=_LazyGroup)
+@click.version_option(package_name="fedagem")
+def main() -> None:
+    """Fed-A-GEM: continual federated learning that does not forget, on OpenFL and CARLA."""

@@ -1,0 +1,32 @@
+"""How a run ends: with its results, or with the way to go on."""
+
+from pathlib import Path
+from typing import NoReturn
+
+import click
+from rich.console import Console
+
+from fedagem.report import draw_plots, results_table
+from fedagem.results import write_results
+from fedagem.run_options import RunRequest
+
+
+def finish_run(directory: Path) -> None:
+    """Write results.json and the plots, and show the table."""
+    results = write_results(directory)
+    pictures = draw_plots([directory], directory / "plots")
+    console = Console()
+    console.print(results_table([results]))
+    console.print(f"results: {directory / 'results.json'}")
+    for picture in pictures:
+        console.print(f"plot:    {picture}")
+
+
+def interrupted(command: str, request: RunRequest, directory: Path) -> NoReturn:
+    """Say how to go on, and leave with the exit code of an interrupt."""
+    parts = ["fedagem", command, str(request.plan_path), "--resume", "--out", str(directory)]
+    parts += [] if request.rounds is None else ["--rounds", str(request.rounds)]
+    parts += [] if request.seed is None else ["--seed", str(request.seed)]
+    parts += [part for assignment in request.assignments for part in ("--set", assignment)]
+    click.echo(f"Stopped; nothing is lost. Go on with: {' '.join(parts)}", err=True)
+    raise SystemExit(130)

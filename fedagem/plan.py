@@ -1,0 +1,149 @@
+"""Plans: reading them, changing them from the command line, and refusing what cannot work before anything starts."""
+
+import dataclasses
+import typing
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fedagem.errors import PlanError
+from fedagem.settings import parse_settings, suggestion
+from fedagem.streams.task_stream import StreamSettings
+from fedagem.training import TrainingSettings
+
+Plan = dict[str, Any]
+
+_SECTIONS = ("aggregator", "collaborator", "data_loader", "task_runner", "assigner", "tasks", "network")
+_OPTIONAL_SECTIONS = ("compression_pipeline", "straggler_handling_policy", "carla")
+_SCHEMAS: dict[str, type] = {
+    "src.data_loader.TaskStreamLoader": StreamSettings,
+    "src.task_runner.FedAGemTaskRunner": TrainingSettings,
+}
+
+
+def load_plan(path: Path) -> Plan:
+    """A plan from its YAML file."""
+    try:
+        plan = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise PlanError(f"the plan {path} cannot be read: {problem.strerror}.") from problem
+    except yaml.YAMLError as problem:
+        raise PlanError(f"the plan {path} is not valid YAML: {' '.join(str(problem).split())}.") from problem
+    if not isinstance(plan, dict):
+        raise PlanError(f"the plan {path} must be a mapping of sections, not {type(plan).__name__}.")
+    return plan
+
+
+def change_plan(plan: Plan, assignments: Iterable[str]) -> None:
+    """Apply `path.in.plan=value` assignments; the value is YAML, and the path must be one the plan can have."""
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if not equals:
+            raise PlanError(f"--set takes path.in.plan=value, not {assignment!r}.")
+        known = known_paths(plan)
+        if path not in known and not any(path.startswith(f"{open_path}.") for open_path in _open_paths(plan)):
+            raise PlanError(f"the plan has no {path!r}{suggestion(path, known)}")
+        *parents, last = path.split(".")
+        section = plan
+        for parent in parents:
+            section = section.setdefault(parent, {})
+        section[last] = yaml.safe_load(text)
+
+
+def set_seed(plan: Plan, seed: int) -> None:
+    """Make `seed` the seed of everything in the plan."""
+    for section in plan.values():
+        if isinstance(section, dict) and "seed" in section.get("settings", {}):
+            section["settings"]["seed"] = seed
+
+
+def set_rounds(plan: Plan, rounds: int) -> None:
+    """Shorten or lengthen a run; a task stream keeps its tasks and gets fewer or more rounds for each."""
+    loader = plan["data_loader"]["settings"]
+    if "rounds_per_task" in loader:
+        tasks = loader["tasks"]["count"]
+        if rounds < tasks or rounds % tasks:
+            raise PlanError(f"--rounds {rounds} cannot be shared evenly by {tasks} tasks: use a multiple of {tasks}.")
+        old, loader["rounds_per_task"] = loader["rounds_per_task"], rounds // tasks
+        for stage in plan["assigner"]["settings"]["stages"]:
+            if stage.get("every") == old:
+                stage["every"] = rounds // tasks
+    plan["aggregator"]["settings"]["rounds_to_train"] = rounds
+
+
+def check_plan(plan: Plan) -> None:
+    """Refuse a plan that cannot work, in one sentence."""
+    for name in _SECTIONS:
+        if not isinstance(plan.get(name), dict):
+            raise PlanError(f"the plan has no section {name!r}.")
+    for name, section in plan.items():
+        if name not in (*_SECTIONS, *_OPTIONAL_SECTIONS):
+            raise PlanError(f"the plan has an unknown section {name!r}{suggestion(name, _SECTIONS)}")
+        schema = _SCHEMAS.get(section.get("template", ""))
+        if schema:
+            parse_settings(schema, section.get("settings", {}), f"{name}.settings")
+    _check_rounds(plan)
+
+
+def collaborators(plan: Plan) -> dict[str, str]:
+    """The collaborators of a run on one machine and their data paths: clients by rank, or vehicles by name."""
+    if "carla" in plan:
+        return {vehicle["name"]: vehicle["name"] for vehicle in plan["carla"]["settings"]["vehicles"]}
+    count = plan["data_loader"]["settings"]["clients"]
+    width = len(str(count))
+    return {f"client_{rank + 1:0{width}d}": str(rank) for rank in range(count)}
+
+
+def run_name(plan: Plan, plan_path: Path) -> str:
+    """What a run of this plan is called: the plan, the method and the seed."""
+    training = plan["task_runner"]["settings"]
+    method = training.get("method", "fedavg") + ("+fedagem" if training.get("fedagem", True) else "")
+    return f"{plan_path.stem}-{method}-seed{plan['data_loader']['settings']['seed']}"
+
+
+def known_paths(plan: Plan) -> list[str]:
+    """Every dotted path that the plan has or could have."""
+    paths = set(_paths_in(plan, ""))
+    for name, section in plan.items():
+        schema = _SCHEMAS.get(section.get("template", "")) if isinstance(section, dict) else None
+        if schema:
+            paths.update(_schema_paths(schema, f"{name}.settings"))
+    return sorted(paths)
+
+
+def _check_rounds(plan: Plan) -> None:
+    rounds = plan["aggregator"].get("settings", {}).get("rounds_to_train")
+    if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
+        raise PlanError(f"aggregator.settings.rounds_to_train must be a whole number of at least 1, not {rounds!r}.")
+    loader = plan["data_loader"].get("settings", {})
+    if "rounds_per_task" in loader and rounds != loader["rounds_per_task"] * loader["tasks"]["count"]:
+        raise PlanError(
+            f"aggregator.settings.rounds_to_train is {rounds}, but {loader['tasks']['count']} tasks of "
+            f"{loader['rounds_per_task']} rounds (data_loader.settings.rounds_per_task) make "
+            f"{loader['rounds_per_task'] * loader['tasks']['count']}: make them agree, or use --rounds."
+        )
+
+
+def _paths_in(node: Any, prefix: str) -> Iterable[str]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            path = f"{prefix}.{key}" if prefix else str(key)
+            yield path
+            yield from _paths_in(value, path)
+
+
+def _schema_paths(schema: type, prefix: str) -> Iterable[str]:
+    hints = typing.get_type_hints(schema)
+    for field in dataclasses.fields(schema):
+        path = f"{prefix}.{field.name}"
+        yield path
+        if dataclasses.is_dataclass(hints[field.name]):
+            yield from _schema_paths(typing.cast(type, hints[field.name]), path)
+
+
+def _open_paths(plan: Plan) -> list[str]:
+    """Mappings whose keys are up to whatever they configure."""
+    runner = "task_runner.settings"
+    return [f"{runner}.method_settings", f"{runner}.model.settings", f"{runner}.objective.settings"]

@@ -1,0 +1,85 @@
+"""The processes of a run: started together, watched together, and ended together."""
+
+import contextlib
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from fedagem.errors import FedAGemError
+
+_REFRESH_SECONDS = 0.25
+_GRACE_SECONDS = 10.0
+
+
+@dataclass
+class Member:
+    """One process of a run and its log."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+
+class ProcessGroup:
+    """A context in which processes run; whatever is left at its end is stopped."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.members: list[Member] = []
+
+    def start(self, name: str, command: list[str]) -> Member:
+        """Start a process in the run's directory with its output in logs/NAME.log."""
+        log = self.directory / "logs" / f"{name}.log"
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+        member = Member(name, process, log)
+        self.members.append(member)
+        return member
+
+    def wait(self, refresh: Callable[[], None]) -> None:
+        """Wait until all have ended well, refreshing the view meanwhile; one that fails ends the run."""
+        running = list(self.members)
+        while running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running[0].process.wait(_REFRESH_SECONDS)
+            refresh()
+            for member in list(running):
+                code = member.process.poll()
+                if code == 0:
+                    running.remove(member)
+                elif code is not None:
+                    raise FedAGemError(_obituary(member, code))
+
+    def __enter__(self) -> "ProcessGroup":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        alive = [member for member in self.members if member.process.poll() is None]
+        for member in alive:
+            member.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + _GRACE_SECONDS
+        for member in alive:
+            try:
+                member.process.wait(max(deadline - time.monotonic(), 0))
+            except subprocess.TimeoutExpired:
+                member.process.kill()
+                member.process.wait()
+
+
+def _obituary(member: Member, code: int) -> str:
+    """Who died, why, and the end of its log."""
+    cause = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    lines = member.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    errors = [line for line in lines if line.startswith("Error: ")]
+    if code > 0 and errors:
+        return f"{member.name} {cause}: {errors[-1].removeprefix('Error: ')} (its log: {member.log})"
+    tail = "\n".join(f"  | {line.rstrip()}" for line in lines[-15:])
+    return f"{member.name} {cause}; the end of {member.log}:\n{tail}"

@@ -1,0 +1,89 @@
+"""Tables and pictures of any set of runs."""
+
+from collections import defaultdict
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from rich.table import Table
+
+from fedagem.metrics import average_accuracy, average_forgetting
+from fedagem.results import accuracy_matrix, read_metrics
+from fedagem.run_directory import plan_of_run
+
+_COLUMNS = {"accuracy": "Acc", "forgetting": "Fgt", "bwt": "BWT", "fwt": "FWT"}
+
+
+def label_of(results: dict[str, Any]) -> str:
+    """What a run is called in tables and legends."""
+    return str(results["method"]) + (" + Fed-A-GEM" if results["fedagem"] else "")
+
+
+def results_table(all_results: list[dict[str, Any]]) -> Table:
+    """One line per plan, method and scenario: mean and spread over the seeds, in per cent."""
+    table = Table(title=None)
+    for heading in ("plan", "method", "scenario", "seeds"):
+        table.add_column(heading)
+    for heading in (*_COLUMNS.values(), "rounds", "minutes"):
+        table.add_column(heading, justify="right")
+    for (plan, label, kind), group in _grouped(all_results).items():
+        cells = [_spread([r[metric].get(kind) for r in group if metric in r]) for metric in _COLUMNS]
+        seeds = ", ".join(str(seed) for seed in sorted(r["seed"] for r in group))
+        rounds = "/".join(sorted({str(r["rounds"]) for r in group}))
+        minutes = f"{mean(r['seconds'] for r in group) / 60:.1f}"
+        table.add_row(plan, label, kind, seeds, *cells, rounds, minutes)
+    return table
+
+
+def draw_plots(directories: list[Path], out: Path) -> list[Path]:
+    """Accuracy and forgetting by task, one picture per scenario; averaged over seeds."""
+    from matplotlib.figure import Figure
+
+    curves: dict[str, dict[str, list[list[list[float]]]]] = defaultdict(lambda: defaultdict(list))
+    for directory in directories:
+        plan, _ = plan_of_run(directory)
+        rounds_per_task = plan["data_loader"]["settings"].get("rounds_per_task")
+        if rounds_per_task is None:
+            continue
+        rows = read_metrics(directory)
+        training = plan["task_runner"]["settings"]
+        label = label_of({"method": training.get("method", "fedavg"), "fedagem": training.get("fedagem", True)})
+        for kind in sorted({row["metric"].split("/")[1] for row in rows if row["metric"].startswith("accuracy/")}):
+            matrix = accuracy_matrix(rows, kind, rounds_per_task)
+            if len(matrix) > 1:
+                curves[kind][label].append(matrix)
+    pictures = []
+    for kind, methods in curves.items():
+        figure = Figure(figsize=(9, 3.6), layout="constrained")
+        accuracy_axes, forgetting_axes = figure.subplots(1, 2)
+        for label, matrices in sorted(methods.items()):
+            style = "-o" if "Fed-A-GEM" in label else ":o"
+            tasks = range(1, min(len(matrix) for matrix in matrices))
+            accuracy = [100 * mean(average_accuracy(matrix, t) for matrix in matrices) for t in tasks]
+            accuracy_axes.plot(tasks, accuracy, style, label=label, markersize=4)
+            forgetting = [100 * mean(average_forgetting(matrix, t) for matrix in matrices) for t in tasks if t > 1]
+            forgetting_axes.plot(range(2, 2 + len(forgetting)), forgetting, style, label=label, markersize=4)
+        for axes, title in ((accuracy_axes, "Acc, higher is better"), (forgetting_axes, "Fgt, lower is better")):
+            axes.set(title=f"{title} ({kind.replace('_', '-')})", xlabel="tasks learned", ylabel="%")
+            axes.grid(alpha=0.3)
+        accuracy_axes.legend(fontsize="small")
+        out.mkdir(parents=True, exist_ok=True)
+        picture = out / f"{kind}.png"
+        figure.savefig(picture, dpi=150)
+        pictures.append(picture)
+    return pictures
+
+
+def _grouped(all_results: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    for results in all_results:
+        for kind in results.get("accuracy", {"-": None}):
+            groups[results["plan"], label_of(results), kind].append(results)
+    return groups
+
+
+def _spread(values: list[float | None]) -> str:
+    known = [100 * value for value in values if value is not None]
+    if not known:
+        return "-"
+    return f"{mean(known):.1f}" + (f" ± {stdev(known):.1f}" if len(known) > 1 else "")

@@ -1,0 +1,67 @@
+"""A run is a directory: an OpenFL workspace with the frozen plan, and everything the run leaves behind."""
+
+import shutil
+from pathlib import Path
+
+import yaml
+
+import fedagem
+from fedagem.errors import FedAGemError
+from fedagem.plan import Plan, collaborators
+
+
+def workspace_source() -> Path:
+    """The repository's OpenFL workspace, which every run copies."""
+    workspace = Path(fedagem.__file__).resolve().parent.parent / "workspace"
+    if not (workspace / "src").is_dir():
+        raise FedAGemError(f"{workspace} is missing: install fedagem from a checkout with `make install`.")
+    return workspace
+
+
+def create_run(directory: Path, plan: Plan, plan_name: str) -> None:
+    """Lay out a new run; refuses a folder that already holds one."""
+    if directory.exists() and any(directory.iterdir()):
+        raise FedAGemError(f"{directory} exists: go on with it (--resume) or choose another folder (--out).")
+    source = workspace_source()
+    directory.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(source / "src", directory / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (".workspace", "requirements.txt"):
+        shutil.copy(source / name, directory / name)
+    for name in ("plan", "save", "logs"):
+        (directory / name).mkdir()
+    members = collaborators(plan)
+    (directory / "plan" / "cols.yaml").write_text(yaml.safe_dump({"collaborators": list(members)}), encoding="utf-8")
+    (directory / "plan" / "data.yaml").write_text(
+        "".join(f"{name},{path}\n" for name, path in members.items()), encoding="utf-8"
+    )
+    (directory / "plan" / "name").write_text(f"{plan_name}\n", encoding="utf-8")
+    # The plan comes last: a folder with a plan is a complete run to resume.
+    (directory / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
+
+
+def resume_run(directory: Path, plan: Plan) -> None:
+    """Go on with a run; refuses a folder that holds none, or one of another plan."""
+    frozen = directory / "plan" / "plan.yaml"
+    if not frozen.exists():
+        raise FedAGemError(f"{directory} holds no run to resume: start it without --resume.")
+    saved = yaml.safe_load(frozen.read_text(encoding="utf-8"))
+    if _without_address(saved) != _without_address(plan):
+        raise FedAGemError(
+            f"{frozen} is not the plan you gave: resume with the same plan and settings, or start anew with --out."
+        )
+
+
+def plan_of_run(directory: Path) -> tuple[Plan, str]:
+    """The frozen plan of a run and the plan's name."""
+    frozen = directory / "plan" / "plan.yaml"
+    if not frozen.exists():
+        raise FedAGemError(f"{directory} is not a run: it has no plan/plan.yaml.")
+    name = directory / "plan" / "name"
+    plan: Plan = yaml.safe_load(frozen.read_text(encoding="utf-8"))
+    return plan, name.read_text(encoding="utf-8").strip() if name.exists() else directory.name
+
+
+def _without_address(plan: Plan) -> Plan:
+    """The plan apart from where its aggregator listens, which each start on this machine chooses anew."""
+    network = {k: v for k, v in plan["network"].get("settings", {}).items() if k not in {"agg_addr", "agg_port"}}
+    return {**plan, "network": network}

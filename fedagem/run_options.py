@@ -1,0 +1,56 @@
+"""The options that every command that runs a plan shares."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fedagem.plan import Plan, change_plan, check_plan, load_plan, run_name, set_rounds, set_seed
+from fedagem.run_directory import create_run, resume_run
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What the user asked for."""
+
+    plan_path: Path
+    rounds: int | None
+    seed: int | None
+    assignments: tuple[str, ...]
+    out: Path | None
+    resume: bool
+
+    def open_run(self) -> tuple[Path, Plan]:
+        """The run's directory, laid out or found again, and its plan."""
+        plan = load_plan(self.plan_path)
+        change_plan(plan, self.assignments)
+        check_plan(plan)
+        if self.seed is not None:
+            set_seed(plan, self.seed)
+        if self.rounds is not None:
+            set_rounds(plan, self.rounds)
+        check_plan(plan)
+        directory = self.out or Path("runs") / run_name(plan, self.plan_path)
+        if self.resume:
+            resume_run(directory, plan)
+        else:
+            create_run(directory, plan, self.plan_path.stem)
+        return directory, plan
+
+
+def run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a command with PLAN and the options of a run; it is called with a RunRequest."""
+
+    @click.argument("plan", type=click.Path(path_type=Path))
+    @click.option("--rounds", type=click.IntRange(min=1), help="Rounds in all, instead of the plan's number.")
+    @click.option("--seed", type=click.IntRange(min=0), help="The seed of the run, instead of the plan's.")
+    @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Change one setting of the plan.")
+    @click.option("--out", type=click.Path(path_type=Path), help="The run's folder; by default under runs/.")
+    @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
+    def wrapper(plan: Path, **options: Any) -> None:
+        command(RunRequest(plan_path=plan, **options))
+
+    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
+    return wrapper

@@ -1,0 +1,134 @@
+"""The `task_runner.settings` of a plan, and the working parts that they describe."""
+
+import importlib
+import inspect
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from fedagem.buffer import ReplayBuffer
+from fedagem.buffer_policies import POLICIES
+from fedagem.errors import PlanError
+from fedagem.flat_model import FlatModel
+from fedagem.methods import METHODS
+from fedagem.methods.method import Method
+from fedagem.objective import Objective
+from fedagem.refinement import Refinement
+from fedagem.seeding import seeded_torch
+from fedagem.settings import suggestion
+
+
+@dataclass(frozen=True)
+class Component:
+    """A class or function named by its dotted path, as everywhere in OpenFL plans."""
+
+    template: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def build(self, path: str) -> Any:
+        """Import and call the template with its settings."""
+        module_name, _, name = self.template.rpartition(".")
+        try:
+            factory = getattr(importlib.import_module(module_name), name)
+        except (ImportError, AttributeError, ValueError) as problem:
+            raise PlanError(f"{path}.template is {self.template!r}, which cannot be imported: {problem}.") from problem
+        check_arguments(factory, self.settings, f"{path}.settings")
+        return factory(**self.settings)
+
+
+@dataclass(frozen=True)
+class BufferSettings:
+    """The replay buffer of each client."""
+
+    capacity: int = 200
+    policy: str = "reservoir"
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            path = "task_runner.settings.buffer.policy"
+            raise PlanError(f"{path} is {self.policy!r}{suggestion(self.policy, POLICIES)}")
+        if self.capacity < 0:
+            raise PlanError(f"task_runner.settings.buffer.capacity must not be negative, but is {self.capacity}.")
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """SGD; momentum starts afresh in every round."""
+
+    lr: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.lr > 0:
+            raise PlanError(f"task_runner.settings.optimizer.lr must be positive, not {self.lr}.")
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """What a client computes."""
+
+    model: Component
+    optimizer: OptimizerSettings
+    method: str = "fedavg"
+    method_settings: dict[str, Any] = field(default_factory=dict)
+    fedagem: bool = True
+    """Whether gradients are refined by the global buffer gradient."""
+    refinement: Refinement = field(default_factory=Refinement)
+    buffer: BufferSettings = field(default_factory=BufferSettings)
+    buffer_gradient_samples: int = 32
+    """m of ComputeBufferGrad."""
+    objective: Component = field(default_factory=lambda: Component("fedagem.classification.Classification"))
+    threads: int = 1
+    """Threads of one client's arithmetic; part of the plan because sums depend on it in their last bit."""
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise PlanError(f"task_runner.settings.method is {self.method!r}{suggestion(self.method, METHODS)}")
+        check_arguments(METHODS[self.method], self.method_settings, "task_runner.settings.method_settings")
+        if not 0 <= self.refinement.rate <= 1:
+            raise PlanError(f"task_runner.settings.refinement.rate must be in 0..1, not {self.refinement.rate}.")
+
+
+@dataclass(frozen=True)
+class Worker:
+    """The parts that clients take turns with: one model, however many clients a process serves."""
+
+    settings: TrainingSettings
+    model: FlatModel
+    objective: Objective
+    method: Method
+
+    @classmethod
+    def build(cls, settings: TrainingSettings, seed: int) -> "Worker":
+        """Build everything the settings name; the model's initial weights follow from the seed."""
+        torch.set_num_threads(settings.threads)
+        with seeded_torch(seed, "model"):
+            module: nn.Module = settings.model.build("task_runner.settings.model")
+        return cls(
+            settings,
+            FlatModel(module),
+            settings.objective.build("task_runner.settings.objective"),
+            METHODS[settings.method](**settings.method_settings),
+        )
+
+    def fresh_optimizer(self) -> torch.optim.Optimizer:
+        """SGD over the flat weights."""
+        chosen = self.settings.optimizer
+        return torch.optim.SGD(
+            [self.model.weights], lr=chosen.lr, momentum=chosen.momentum, weight_decay=chosen.weight_decay
+        )
+
+    def fresh_buffer(self) -> ReplayBuffer:
+        """An empty buffer."""
+        return ReplayBuffer(self.settings.buffer.capacity, self.settings.buffer.policy)
+
+
+def check_arguments(factory: Any, arguments: dict[str, Any], path: str) -> None:
+    """Refuse settings that the thing they are meant for does not take."""
+    known = inspect.signature(factory).parameters
+    for key in arguments:
+        if key not in known:
+            raise PlanError(f"{path} has no setting {key!r}{suggestion(key, known)}")

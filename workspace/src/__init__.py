@@ -1,0 +1,1 @@
+"""The OpenFL-facing classes of the workspace: everything that touches OpenFL's internals is here."""

@@ -1,0 +1,81 @@
+"""An OpenFL collaborator that works through stages and ends with a sentence when it cannot go on."""
+
+import logging
+import time
+from typing import Any
+
+from openfl.component.collaborator.collaborator import Collaborator
+from openfl.transport.grpc.aggregator_client import AggregatorGRPCClient
+from openfl.utilities import TensorKey
+
+from src.aggregator import ResultRefusedError
+from src.link import GrpcLink, Link
+from src.results import Array
+from src.tensor_store import TensorStore
+
+logger = logging.getLogger(__name__)
+
+
+class StagedCollaborator(Collaborator):  # type: ignore[misc]
+    """Fetches what a task wants, runs it, sends what it publishes."""
+
+    def __init__(self, connect_seconds: float = 60.0, retry_seconds: float = 600.0, **settings: Any) -> None:
+        super().__init__(**{"use_delta_updates": False, **settings})
+        self.link: Link = self.client
+        if isinstance(self.client, AggregatorGRPCClient):
+            self.link = GrpcLink(self.client, self.compression_pipeline, connect_seconds, retry_seconds)
+
+    @property
+    def tensor_db(self) -> TensorStore:
+        """A dictionary in the place of OpenFL's pandas TensorDB; it keeps the tensors of the current round."""
+        return self._tensor_store
+
+    @tensor_db.setter
+    def tensor_db(self, _stock: object) -> None:
+        self._tensor_store = TensorStore()
+
+    def run(self) -> None:
+        """Work until the aggregator says that the federation is over."""
+        self.callbacks.on_experiment_begin()
+        while self.step():
+            pass
+        self.callbacks.on_experiment_end()
+
+    def step(self) -> bool:
+        """Ask once for tasks and do them; False when the federation is over."""
+        tasks, round_number, sleep_seconds, quit_now = self.link.get_tasks()
+        if quit_now:
+            return False
+        if not tasks:
+            time.sleep(sleep_seconds)
+        self.tensor_db.drop_before(round_number)
+        for task in tasks:
+            try:
+                self.do_task(task, round_number)
+            except ResultRefusedError as refusal:
+                logger.error("%s: this client goes on with the next stage", refusal)
+                break
+        return True
+
+    def do_task(self, task: str, round_number: int) -> dict[str, float]:
+        """Run one task of the plan and send its result."""
+        spec = self.task_config[task]
+        arguments = spec.get("kwargs") or {}
+        wanted = self.task_runner.get_required_tensorkeys_for_function(spec["function"], **arguments)
+        inputs = {key.tensor_name: self._resolve(key, round_number) for key in wanted}
+        result, _ = getattr(self.task_runner, spec["function"])(
+            col_name=self.collaborator_name, round_num=round_number, input_tensor_dict=inputs, **arguments
+        )
+        self.link.send(round_number, task, result)
+        return {}
+
+    def _resolve(self, relative: TensorKey, round_number: int) -> Array:
+        """The tensor itself; the key's round is an offset from the current one."""
+        key = TensorKey(
+            relative.tensor_name, self.aggregator_uuid, relative.round_number + round_number, False, relative.tags
+        )
+        array = self.tensor_db.get_tensor_from_cache(key)
+        if array is None:
+            array = self.link.fetch(key.tensor_name, key.round_number, key.tags)
+            self.tensor_db.cache_tensor({key: array})
+        return array

@@ -1,0 +1,64 @@
+"""OpenFL data loaders: which stream a collaborator learns from."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from openfl.federated.data.loader import DataLoader
+from torch import nn
+
+from fedagem.buffer import Batch
+from fedagem.errors import PlanError
+from fedagem.evaluation import Evaluation, count_correct
+from fedagem.objective import Objective
+from fedagem.settings import parse_settings
+from fedagem.streams.task_stream import ClientStream, StreamSettings, TaskStream
+
+
+class TaskStreamLoader(DataLoader):  # type: ignore[misc]
+    """A client of a benchmark's task stream; the data path of plan/data.yaml is the client's rank.
+
+    Without a data path (when the plan is initialised) no data is loaded.
+    """
+
+    def __init__(self, data_path: str | None, **settings: Any) -> None:
+        self.settings = parse_settings(StreamSettings, settings, "data_loader.settings")
+        self.seed = self.settings.seed
+        self.stream: TaskStream | None = None
+        self._client: ClientStream | None = None
+        if data_path is not None:
+            self.stream = TaskStream(self.settings)
+            self._client = self.stream.client(_rank(data_path))
+
+    def for_client(self, data_path: str) -> "TaskStreamLoader":
+        """Another client of the same stream, without loading the data again."""
+        assert self.stream is not None
+        other = TaskStreamLoader.__new__(TaskStreamLoader)
+        other.settings, other.seed, other.stream = self.settings, self.seed, self.stream
+        other._client = self.stream.client(_rank(data_path))
+        return other
+
+    @property
+    def client(self) -> ClientStream:
+        """The stream of this collaborator."""
+        assert self._client is not None, "the plan is being initialised: there is no data yet"
+        return self._client
+
+    def train_batches(self, round_number: int) -> Iterator[Batch]:
+        """What this collaborator learns from in a round."""
+        return self.client.train_batches(round_number)
+
+    def evaluate(self, model: nn.Module, objective: Objective) -> Evaluation:
+        """This collaborator's part of the accuracy on all tasks."""
+        client = self.client
+        return count_correct(model, objective, client.test_sets(), client.stream.tasks)
+
+    def get_feature_shape(self) -> None:
+        """Models take their shape from the plan, not from the data."""
+
+
+def _rank(data_path: str) -> int:
+    if not str(data_path).strip().isdecimal():
+        raise PlanError(
+            f"plan/data.yaml gives {data_path!r} as data path, but this loader takes a client's rank (0, 1, ...)."
+        )
+    return int(data_path)

@@ -1,0 +1,87 @@
+"""A task's result as it travels: what each kind of tensor is for, and what a good result looks like.
+
+The kind of a tensor is its OpenFL tag. Model tensors are averaged into the next global model, exchanged tensors into
+what the next stage asks for, ratios are summed and divided, metrics are logged. A weight says how much the client's
+tensors count.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from openfl.utilities import TensorKey
+
+MODEL = ("model",)
+TRAINED = ("trained",)
+EXCHANGE = ("exchange",)
+RATIO = ("ratio",)
+METRIC = ("metric",)
+WEIGHT = ("weight",)
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the model and the exchanged tensors look like, known from the initial state."""
+
+    model: Mapping[str, Array]
+    exchange: Mapping[str, tuple[int, ...]]
+
+
+def split_by_kind(tensors: Mapping[TensorKey, Array]) -> dict[tuple[str, ...], dict[str, Array]]:
+    """Tensors by kind and name."""
+    kinds: dict[tuple[str, ...], dict[str, Array]] = {kind: {} for kind in (TRAINED, EXCHANGE, RATIO, METRIC, WEIGHT)}
+    for key, value in tensors.items():
+        kinds.setdefault(key.tags, {})[key.tensor_name] = value
+    return kinds
+
+
+def find_fault(
+    kinds: Mapping[tuple[str, ...], Mapping[str, Array]], publishes: list[str], expected: Expected
+) -> str | None:
+    """Why a result cannot be taken, in a few words, or None for a good one."""
+    unknown = set(kinds) - {TRAINED, EXCHANGE, RATIO, METRIC, WEIGHT}
+    if unknown:
+        return f"tensors of unknown kinds {sorted(unknown)}"
+    model = {name: (array.shape, array.dtype) for name, array in expected.model.items()}
+    wanted_model = model if "model" in publishes else {}
+    wanted_exchange = {
+        name: (expected.exchange[name], np.dtype(np.float32)) for name in publishes if name in expected.exchange
+    }
+    for kind, wanted in ((TRAINED, wanted_model), (EXCHANGE, wanted_exchange)):
+        if fault := _differs(kinds[kind], wanted):
+            return fault
+    for arrays in kinds.values():
+        for name, array in arrays.items():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                return f"tensor {name!r} has values that are not finite"
+    return None
+
+
+def _differs(given: Mapping[str, Array], wanted: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]) -> str | None:
+    if missing := sorted(wanted.keys() - given.keys()):
+        return f"tensor {missing[0]!r} is missing ({len(missing)} in all)"
+    if extra := sorted(given.keys() - wanted.keys()):
+        return f"tensor {extra[0]!r} was not asked for ({len(extra)} in all)"
+    for name, (shape, dtype) in wanted.items():
+        if given[name].shape != tuple(shape) or given[name].dtype != dtype:
+            return f"tensor {name!r} is {given[name].dtype} {given[name].shape}, but should be {dtype} {tuple(shape)}"
+    return None
+
+
+def weighted_mean(arrays: list[Array], weights: list[float]) -> Array:
+    """sum w_i a_i / sum w_i in the arrays' own dtype and in the order given; zeros where nobody counts."""
+    total = sum(weights)
+    if total == 0:
+        return np.zeros_like(arrays[0])
+    if arrays[0].dtype.kind != "f":
+        mean = sum(array * (weight / total) for array, weight in zip(arrays, weights, strict=True))
+        return np.rint(mean).astype(arrays[0].dtype)
+    result = np.zeros_like(arrays[0])
+    for array, weight in zip(arrays, weights, strict=True):
+        if weight:
+            result += array * array.dtype.type(weight / total)
+    return result

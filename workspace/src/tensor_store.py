@@ -1,0 +1,29 @@
+"""OpenFL's TensorDB as a dictionary: a look-up is a hash instead of a scan of a pandas frame."""
+
+from typing import Any
+
+from numpy.typing import NDArray
+from openfl.utilities import TensorKey
+
+
+class TensorStore:
+    """The part of TensorDB's interface that a federation uses."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[TensorKey, NDArray[Any]] = {}
+
+    def cache_tensor(self, tensors: dict[TensorKey, NDArray[Any]]) -> None:
+        """Keep tensors under their keys; a newer value replaces an older one."""
+        self._tensors.update(tensors)
+
+    def get_tensor_from_cache(self, key: TensorKey) -> NDArray[Any] | None:
+        """The tensor, or None."""
+        return self._tensors.get(key)
+
+    def get_tensors_by_round_and_tags(self, fl_round: int, tags: tuple[str, ...]) -> dict[TensorKey, NDArray[Any]]:
+        """All tensors of a round with exactly these tags."""
+        return {k: v for k, v in self._tensors.items() if k.round_number == fl_round and k.tags == tags}
+
+    def drop_before(self, fl_round: int) -> None:
+        """Forget what belongs to earlier rounds."""
+        self._tensors = {key: value for key, value in self._tensors.items() if key.round_number >= fl_round}
