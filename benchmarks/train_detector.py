@@ -19,9 +19,8 @@ from rich.console import Console
 from carla_bridge.frames import Frame
 from carla_bridge.snippets import SnippetSource
 from fedagem.detection.anchors import cluster_anchors
-from fedagem.detection.augment import Augmentation
 from fedagem.detection.checkpoint import save_detector
-from fedagem.detection.inference import score_frames
+from fedagem.detection.inference import score, scoring_batches
 from fedagem.detection.objective import DetectionObjective
 from fedagem.detection.samples import make_batch
 from fedagem.seeding import derive_generator, seeded_torch
@@ -91,10 +90,10 @@ def main(
     )
     config = TinyYoloConfig(classes=classes, anchors=anchors.sizes, input_size=size, width=width)
     with seeded_torch(seed, "model"):
-        model = TinyYolo(config)
+        model = TinyYolo.of(config)
     if start is not None:
         load_darknet_weights(model, start)
-    objective = DetectionObjective(config, augmentation=Augmentation())
+    objective = DetectionObjective(config.anchors, augmentation={})
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=decay)
     generator = derive_generator(seed, "batches")
     steps_per_epoch = len(learned) // batch_size
@@ -136,9 +135,10 @@ def _named(*groups: Sequence[Path]) -> list[tuple[str, Path]]:
 
 
 def _report(console: Console, model: TinyYolo, groups: dict[str, list[Frame]], min_size: float) -> dict[str, object]:
+    objective = DetectionObjective(model.config.anchors, min_size=min_size)
     rows: dict[str, object] = {}
     for name, frames in groups.items():
-        scores = score_frames(model, frames, min_size=min_size)
+        scores = score(model, objective, scoring_batches(frames, model.config.input_size))
         rows[name] = scores.to_json()
         classes = ", ".join(
             f"{label} {score.map_50:.3f} ({score.objects})"

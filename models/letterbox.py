@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 from torchvision.transforms.v2 import functional as transforms
@@ -58,6 +59,10 @@ class Letterbox:
         """The inverse of `to_input`; boxes are not clipped, so that nothing is lost on the way."""
         scale, shift = self._affine(boxes)
         return (boxes - shift) / scale
+
+    def clip(self, boxes: Tensor) -> Tensor:
+        """Cut frame boxes where they reach into the grey border, in which no object can be."""
+        return torch.minimum(boxes.clamp(min=0), boxes.new_tensor(self.frame_size * 2))
 
     def _affine(self, like: Tensor) -> tuple[Tensor, Tensor]:
         scale = [

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -118,9 +117,17 @@ class TinyYolo(nn.Module):
     Per anchor the map holds tx, ty, tw, th, the objectness logit and the class logits: see `yolo_decode`.
     """
 
-    def __init__(self, config: TinyYoloConfig) -> None:
+    def __init__(
+        self,
+        classes: Sequence[str],
+        anchors: Sequence[Sequence[float]] = VOC_ANCHORS,
+        input_size: Sequence[int] = (416, 416),
+        width: float = 1.0,
+    ) -> None:
+        """The settings are `TinyYoloConfig`'s, in the plain values of a plan."""
         super().__init__()
-        self.config = config
+        settings = {"classes": classes, "anchors": anchors, "input_size": input_size, "width": width}
+        self.config = config = TinyYoloConfig.from_settings(settings)
         channels = [scaled_channels(published, config.width) for published in PUBLISHED_CHANNELS]
         layers: list[nn.Module] = []
         for index, (channels_in, channels_out) in enumerate(zip([3, *channels], channels, strict=False)):
@@ -135,6 +142,10 @@ class TinyYolo(nn.Module):
         nn.init.normal_(self.head.weight, std=0.01)
         nn.init.zeros_(self.head.bias)  # type: ignore[arg-type]
 
+    @classmethod
+    def of(cls, config: TinyYoloConfig) -> TinyYolo:
+        return cls(config.classes, config.anchors, config.input_size, config.width)
+
     def forward(self, images: Tensor) -> Tensor:
         height, width = images.shape[-2:]
         if height % STRIDE or width % STRIDE:
@@ -145,10 +156,6 @@ class TinyYolo(nn.Module):
     def conv_blocks(self) -> Sequence[ConvBlock]:
         """The hidden layers in the order of darknet's weight file."""
         return [layer for layer in self.backbone if isinstance(layer, ConvBlock)]
-
-    def anchor_tensor(self, like: Tensor) -> Tensor:
-        """The anchors as an (A, 2) tensor with the type and place of `like`."""
-        return torch.tensor(self.config.anchors, dtype=like.dtype, device=like.device)
 
 
 def scaled_channels(published: int, width: float) -> int:

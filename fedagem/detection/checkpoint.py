@@ -31,7 +31,7 @@ def load_detector(path: Path) -> TinyYolo:
     if not isinstance(content, dict) or not {"model", "config"} <= set(content):
         raise DataError(f"{path} holds no detector: it needs the entries 'model' and 'config'.")
     try:
-        model = TinyYolo(TinyYoloConfig.from_settings(content["config"]))
+        model = TinyYolo.of(TinyYoloConfig.from_settings(content["config"]))
         model.load_state_dict(content["model"])
     except (ValueError, TypeError, RuntimeError) as error:
         raise DataError(f"{path} does not fit TinyYOLO: {' '.join(str(error).split())}") from error

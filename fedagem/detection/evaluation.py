@@ -71,7 +71,7 @@ class DetectionEvaluator:
         image, slot = torch.nonzero(boxes[..., 0] >= 0, as_tuple=True)
         label = boxes[image, slot, 0].long()
         truth = letterbox.to_frame(box_convert(boxes[image, slot, 1:], "cxcywh", "xyxy"))
-        found = _inside(letterbox.to_frame(detections.boxes), letterbox.frame_size)
+        found = letterbox.clip(letterbox.to_frame(detections.boxes))
         small = shorter_side(truth) < self.min_size
         kept = self._worth_counting(found, detections, truth[~small], (image * len(self.classes) + label)[~small])
 
@@ -130,11 +130,6 @@ class DetectionEvaluator:
 def shorter_side(boxes: Tensor) -> Tensor:
     """Of boxes (n, 4) as x1, y1, x2, y2."""
     return (boxes[:, 2:] - boxes[:, :2]).amin(dim=1)
-
-
-def _inside(boxes: Tensor, frame_size: tuple[int, int]) -> Tensor:
-    """Cut what reaches into the grey border of the letterbox, where no object can be."""
-    return torch.minimum(boxes.clamp(min=0), boxes.new_tensor(frame_size * 2))
 
 
 def _mean(precision: Tensor) -> float | None:

@@ -17,16 +17,16 @@ from models.letterbox import Letterbox
 from models.tiny_yolo import TinyYolo
 from models.yolo_decode import Detections, detect
 
-SCORING_CONFIDENCE = 0.005
-"""mAP ranks all detections, so the threshold only cuts what could not matter."""
+RANKED_CONFIDENCE = 0.005
+"""mAP ranks all detections, so its threshold only cuts what could not matter."""
 
 
 @dataclass(frozen=True)
-class Thresholds:
-    """When a box is reported, and when two boxes of one class are the same object."""
+class ScoringBatch:
+    """Frames of one size, ready for the network, and the way back to their pixels."""
 
-    confidence: float = 0.3
-    overlap: float = 0.45
+    batch: dict[str, Tensor]
+    letterbox: Letterbox
 
 
 @dataclass
@@ -41,71 +41,57 @@ class Stopwatch:
         return now
 
 
-class Detector:
-    """A model with its thresholds."""
-
-    def __init__(self, model: TinyYolo, thresholds: Thresholds) -> None:
-        self.model = model.eval()
-        self.thresholds = thresholds
-        self._objective = DetectionObjective(model.config)
-        self._anchors = torch.tensor(model.config.anchors)
-
-    def head(self, batch: dict[str, Tensor]) -> Tensor:
-        with torch.inference_mode():
-            return self._objective.logits(self.model, batch)
-
-    def detections(self, head: Tensor) -> Detections:
-        return detect(head, self._anchors, confidence=self.thresholds.confidence, overlap=self.thresholds.overlap)
-
-    def in_pixels(self, frames: list[LabelledFrame]) -> list[Detections]:
-        """Detections of frames of one size, one set per frame, boxes in the frame's pixels."""
-        config = self.model.config
-        letterbox = Letterbox(frame_size(frames[0]), config.input_size)
-        found = self.detections(self.head(make_batch(frames, config.input_size, 0)))
-        boxes = letterbox.to_frame(found.boxes).clamp(min=0)
-        boxes = torch.minimum(boxes, boxes.new_tensor(letterbox.frame_size * 2))
-        return [
-            Detections(found.image[mine], boxes[mine], found.scores[mine], found.labels[mine])
-            for mine in (found.image == number for number in range(len(frames)))
-        ]
+def scoring_batches(
+    frames: Iterable[LabelledFrame], input_size: tuple[int, int], *, batch_size: int = 32, max_boxes: int = 100
+) -> Iterator[ScoringBatch]:
+    """Consecutive frames of one size in batches; keep the list to score many models on the same frames."""
+    for group in same_size_groups(frames, batch_size):
+        yield ScoringBatch(make_batch(group, input_size, max_boxes), Letterbox(frame_size(group[0]), input_size))
 
 
-def same_size_batches(frames: Iterable[LabelledFrame], size: int) -> Iterator[list[LabelledFrame]]:
-    """Batches of at most `size` consecutive frames that share a frame size."""
+def same_size_groups(frames: Iterable[LabelledFrame], size: int) -> Iterator[list[LabelledFrame]]:
+    """At most `size` consecutive frames that share their width and height."""
     for _, group in groupby(frames, key=frame_size):
-        batch: list[LabelledFrame] = []
+        members: list[LabelledFrame] = []
         for frame in group:
-            batch.append(frame)
-            if len(batch) == size:
-                yield batch
-                batch = []
-        if batch:
-            yield batch
+            members.append(frame)
+            if len(members) == size:
+                yield members
+                members = []
+        if members:
+            yield members
 
 
-def score_frames(
-    model: TinyYolo,
-    frames: Iterable[LabelledFrame],
-    *,
-    overlap: float = Thresholds.overlap,
-    min_size: float = 0.0,
-    batch_size: int = 32,
-    max_boxes: int = 100,
-    watch: Stopwatch | None = None,
+def score(
+    model: TinyYolo, objective: DetectionObjective, batches: Iterable[ScoringBatch], watch: Stopwatch | None = None
 ) -> DetectionScores:
-    """Mean average precision of a model on annotated frames, whose labels index the model's classes."""
+    """Mean average precision of a model on annotated frames whose labels index the model's classes."""
     watch = watch or Stopwatch()
-    detector = Detector(model, Thresholds(SCORING_CONFIDENCE, overlap))
-    config = model.config
-    evaluator = DetectionEvaluator(config.classes, min_size)
+    anchors = torch.tensor(objective.anchors)
+    evaluator = DetectionEvaluator(model.config.classes, objective.min_size)
+    model.eval()
     now = time.perf_counter()
-    for group in same_size_batches(frames, batch_size):
-        batch = make_batch(group, config.input_size, max_boxes)
+    for part in batches:
         now = watch.add("read", now)
-        head = detector.head(batch)
+        with torch.inference_mode():
+            head = objective.logits(model, part.batch)
         now = watch.add("inference", now)
-        evaluator.add(detector.detections(head), batch["boxes"], Letterbox(frame_size(group[0]), config.input_size))
+        found = detect(head, anchors, confidence=RANKED_CONFIDENCE, overlap=objective.thresholds.overlap)
+        evaluator.add(found, part.batch["boxes"], part.letterbox)
         now = watch.add("evaluation", now)
     scores = evaluator.scores()
     watch.add("evaluation", now)
     return scores
+
+
+def detect_in_frames(model: TinyYolo, objective: DetectionObjective, frames: list[LabelledFrame]) -> list[Detections]:
+    """Detections of frames of one size at the objective's thresholds, per frame, boxes in the frame's pixels."""
+    letterbox = Letterbox(frame_size(frames[0]), model.config.input_size)
+    model.eval()
+    with torch.inference_mode():
+        found = objective.detections(objective.logits(model, make_batch(frames, model.config.input_size, max_boxes=0)))
+    boxes = letterbox.clip(letterbox.to_frame(found.boxes))
+    return [
+        Detections(found.image[mine], boxes[mine], found.scores[mine], found.labels[mine])
+        for mine in (found.image == number for number in range(len(frames)))
+    ]

@@ -27,7 +27,7 @@ def darknet_file(path, model, *, minor=2, seen=32_013_312, drop=0):
 
 def trained_model(seed):
     torch.manual_seed(seed)
-    model = TinyYolo(CONFIG)
+    model = TinyYolo.of(CONFIG)
     model(torch.rand(4, 3, 64, 64))
     return model
 
@@ -48,7 +48,7 @@ def test_other_files_are_refused(tmp_path, content, complaint):
     path = tmp_path / "w"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=complaint):
-        load_darknet_weights(TinyYolo(CONFIG), path)
+        load_darknet_weights(TinyYolo.of(CONFIG), path)
 
 
 def test_a_truncated_file_leaves_the_model_as_it_was(tmp_path):
@@ -64,4 +64,4 @@ def test_damaged_values_are_refused(tmp_path):
     with torch.no_grad():
         broken.head.bias[0] = float("nan")
     with pytest.raises(ValueError, match="not finite"):
-        load_darknet_weights(TinyYolo(CONFIG), darknet_file(tmp_path / "w", broken))
+        load_darknet_weights(TinyYolo.of(CONFIG), darknet_file(tmp_path / "w", broken))

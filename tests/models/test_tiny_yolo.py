@@ -8,7 +8,7 @@ VOC_CLASSES = tuple(f"class {number}" for number in range(20))
 
 
 def test_the_published_network_has_the_published_layers_and_size():
-    model = TinyYolo(TinyYoloConfig(VOC_CLASSES))
+    model = TinyYolo.of(TinyYoloConfig(VOC_CLASSES))
     shapes = []
     for layer in model.backbone:
         layer.register_forward_hook(lambda _layer, _given, result: shapes.append(tuple(result.shape[1:])))
@@ -40,7 +40,9 @@ def test_the_published_network_has_the_published_layers_and_size():
 
 def test_leaky_slope_is_a_tenth():
     slopes = {
-        m.negative_slope for m in TinyYolo(TinyYoloConfig(("a",), width=0.1)).modules() if isinstance(m, nn.LeakyReLU)
+        m.negative_slope
+        for m in TinyYolo.of(TinyYoloConfig(("a",), width=0.1)).modules()
+        if isinstance(m, nn.LeakyReLU)
     }
     assert slopes == {0.1}
 
@@ -48,7 +50,7 @@ def test_leaky_slope_is_a_tenth():
 @pytest.mark.parametrize(("size", "width"), [((416, 256), 0.25), ((64, 32), 0.5), ((96, 160), 0.125)])
 def test_any_size_of_whole_cells_and_any_width(size, width):
     config = TinyYoloConfig(("car", "sign"), ((1.0, 2.0), (3.0, 1.0), (0.1, 0.2)), size, width)
-    head = TinyYolo(config).eval()(torch.rand(2, 3, size[1], size[0]))
+    head = TinyYolo.of(config).eval()(torch.rand(2, 3, size[1], size[0]))
     assert head.shape == (2, 3 * 7, size[1] // 32, size[0] // 32)
     assert head.shape[2:] == config.grid
     assert head.shape[1] == config.head_channels
@@ -64,7 +66,7 @@ def test_the_stride_one_pool_ignores_what_lies_outside():
 
 
 def test_sides_that_are_no_whole_cells_are_refused():
-    model = TinyYolo(TinyYoloConfig(("car",), width=0.1))
+    model = TinyYolo.of(TinyYoloConfig(("car",), width=0.1))
     with pytest.raises(ValueError, match="multiples of 32, got 100x64"):
         model(torch.zeros(1, 3, 64, 100))
 

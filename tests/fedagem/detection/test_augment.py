@@ -90,7 +90,7 @@ def test_a_mirrored_head_map_says_the_mirrored_boxes():
 
 def test_stored_logits_follow_the_frame_they_belong_to():
     batch = {**bright_boxes(6), "logits": torch.randn(24, CONFIG.head_channels, *CONFIG.grid).half()}
-    objective = DetectionObjective(CONFIG, augmentation=Augmentation(0.5, 0.3, 0.2))
+    objective = DetectionObjective(CONFIG.anchors, augmentation={"flip": 0.5, "zoom": 0.3, "colour": 0.2})
     view = objective.augment(batch, torch.Generator().manual_seed(3))
     flipped = view["boxes"][:, 0, 1] != batch["boxes"][:, 0, 1]
     assert 0 < int(flipped.sum()) < 24
@@ -101,7 +101,7 @@ def test_stored_logits_follow_the_frame_they_belong_to():
 
 def test_logits_of_a_view_come_back_to_the_sample():
     batch = bright_boxes(7)
-    objective = DetectionObjective(CONFIG, augmentation=Augmentation(0.5, 0.0, 0.2))
+    objective = DetectionObjective(CONFIG.anchors, augmentation={"flip": 0.5, "zoom": 0.0, "colour": 0.2})
     view = objective.augment(batch, torch.Generator().manual_seed(4))
     of_sample = torch.randn(24, CONFIG.head_channels, *CONFIG.grid)
     of_view = torch.where(view["mirrored"][:, None, None, None], mirror_head(of_sample, 3), of_sample)
@@ -111,7 +111,7 @@ def test_logits_of_a_view_come_back_to_the_sample():
 
 
 def test_zoom_is_refused_where_logits_are_stored():
-    objective = DetectionObjective(CONFIG, augmentation=Augmentation(0.5, 0.25, 0.2))
+    objective = DetectionObjective(CONFIG.anchors, augmentation={"flip": 0.5, "zoom": 0.25, "colour": 0.2})
     view = objective.augment(bright_boxes(8), torch.Generator().manual_seed(4))
     with pytest.raises(PlanError, match=r"zoom 0\.25.*set the augmentation's zoom to 0"):
         objective.restore_logits(torch.zeros(24, CONFIG.head_channels, *CONFIG.grid), view)
