@@ -1,0 +1,173 @@
+"""The detector inside the project's one training loop: every method, the buffer, BatchNorm, and a loss gone wrong."""
+
+import pytest
+import torch
+
+from fedagem.buffer import ReplayBuffer
+from fedagem.client import buffer_gradient, client_update
+from fedagem.detection.augment import mirror_head
+from fedagem.detection.objective import DetectionObjective
+from fedagem.errors import NonFiniteLossError, PlanError
+from fedagem.flat_model import FlatModel
+from fedagem.learner import Learner
+from fedagem.methods.agem import AGEM
+from fedagem.methods.der import DER
+from fedagem.methods.fedavg import FedAvg
+from fedagem.methods.ideal import Ideal
+from fedagem.refinement import Refinement
+from models.tiny_yolo import TinyYolo, TinyYoloConfig
+
+CONFIG = TinyYoloConfig(("car", "sign"), ((0.5, 0.5), (2.0, 1.0)), (96, 64), 0.05)
+LIGHT = {"flip": 0.5, "zoom": 0.0, "colour": 0.2}
+
+
+def batches(count, seed=0, size=4):
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(count):
+        boxes = torch.full((size, 6, 5), -1.0)
+        boxes[:, :2, 0] = torch.randint(2, (size, 2), generator=generator).float()
+        boxes[:, :2, 1:] = 0.2 + 0.5 * torch.rand((size, 2, 4), generator=generator)
+        yield {
+            "x": torch.randint(256, (size, 3, 64, 96), dtype=torch.uint8, generator=generator),
+            "boxes": boxes,
+        }
+
+
+def learner(seed=1, capacity=100, augmentation=None):
+    torch.manual_seed(seed)
+    model = FlatModel(TinyYolo.of(CONFIG))
+    objective = DetectionObjective(CONFIG.anchors, augmentation=augmentation or LIGHT)
+    return Learner(model, objective, ReplayBuffer(capacity), torch.Generator().manual_seed(seed))
+
+
+def train(client, method, count, *, g_ref=None, seed=0, rate=1e-3):
+    optimizer = torch.optim.SGD([client.model.weights], lr=rate)
+    refinement = Refinement() if g_ref is not None else None
+    return client_update(client, batches(count, seed), method, optimizer, refinement, g_ref)
+
+
+METHODS = [FedAvg, AGEM, DER, Ideal]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("fedagem", [False, True])
+def test_every_method_learns_detection_with_and_without_g_ref(method, fedagem):
+    client = learner()
+    train(client, method(replay_batch=4), 4)
+    g_ref = buffer_gradient(client, 8) if fedagem else None
+    before = client.model.weights.detach().clone()
+    report = train(client, method(replay_batch=4), 4, g_ref=None if g_ref is None else -g_ref, seed=2)
+    assert report.batches == 4
+    assert {"box", "confidence", "classification"} <= set(report.losses())
+    assert (report.refined > 0) == fedagem, "a g_ref against the gradient must be noticed"
+    assert not torch.equal(client.model.weights, before)
+    assert bool(torch.isfinite(client.model.weights).all())
+    assert len(client.buffer) == 32
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_same_seed_same_weights(method):
+    weights = []
+    for _ in range(2):
+        client = learner()
+        train(client, method(replay_batch=4), 3)
+        weights.append(client.model.weights.detach().clone())
+    assert torch.equal(*weights)
+
+
+@pytest.mark.parametrize("flip", [0.0, 1.0])
+def test_der_stores_the_frames_as_they_came_with_logits_that_fit_them(flip):
+    """Where the view was mirrored, the stored map is the view's map mirrored back."""
+    client = learner(augmentation={"flip": flip, "zoom": 0.0, "colour": 0.0})
+    client.model.module.train()
+    (batch,) = batches(1)
+    given = {name: values.clone() for name, values in batch.items()}
+    remembered = DER(replay_batch=4).observe(client, batch).remember
+    assert all(torch.equal(remembered[name], given[name]) for name in given)
+    head = client.logits({"x": batch["x"].flip(3) if flip else batch["x"]}).detach()
+    expected = mirror_head(head, len(CONFIG.anchors)) if flip else head
+    assert torch.equal(remembered["logits"], expected.half())
+
+
+def test_the_buffer_gradient_leaves_batch_statistics_untouched():
+    client = learner()
+    train(client, FedAvg(), 3)
+    before = {name: value.clone() for name, value in client.model.state_dict().items()}
+    assert buffer_gradient(client, 8) is not None
+    after = client.model.state_dict()
+    assert all(torch.equal(after[name], before[name]) for name in before)
+
+
+def test_training_moves_batch_statistics_and_they_are_part_of_the_model():
+    client = learner()
+    before = {name: value.clone() for name, value in client.model.state_dict().items()}
+    train(client, FedAvg(), 2)
+    moved = [n for n, v in client.model.state_dict().items() if "running_" in n and not torch.equal(v, before[n])]
+    assert len(moved) == 16
+
+
+def test_a_loss_that_is_not_finite_stops_the_round_with_a_sentence():
+    client = learner()
+    bad = next(batches(1))
+    bad["boxes"][0, 0, 3] = float("inf")
+    optimizer = torch.optim.SGD([client.model.weights], lr=1e-3)
+    before = client.model.weights.detach().clone()
+    with pytest.raises(NonFiniteLossError, match="not finite"):
+        client_update(client, [bad], FedAvg(), optimizer, None, None)
+    assert torch.equal(client.model.weights, before)
+    assert len(client.buffer) == 0
+
+
+def test_ideal_keeps_everything_or_says_what_to_change():
+    client = learner(capacity=10)
+    with pytest.raises(PlanError, match=r"capacity of 10 is full: raise task_runner\.settings\.buffer\.capacity"):
+        train(client, Ideal(replay_batch=4), 3)
+
+
+def test_ideal_samples_old_and_new_alike():
+    """Every sample seen so far is equally likely: mark each batch by its own grey value and count."""
+    client = learner(capacity=400)
+    method = Ideal(replay_batch=16)
+    counts = torch.zeros(50)
+    for number in range(50):
+        (batch,) = batches(1, seed=number)
+        batch["x"].fill_(number)
+        client.buffer.add(batch, client.generator)
+    (batch,) = batches(1, seed=99)
+    batch["x"].fill_(0)
+    for _ in range(300):
+        sample = method._from_everything(client, batch)
+        assert len(sample["x"]) == 20
+        counts += torch.bincount(sample["x"][:, 0, 0, 0].long(), minlength=50)
+    expected = torch.full((50,), 300 * 20 * 4 / 204)
+    expected[0] *= 2
+    assert bool(((counts - expected).abs() < 6 * expected.sqrt()).all())
+
+
+def test_the_buffer_of_the_paper_fits_in_100_megabytes():
+    config = TinyYoloConfig(tuple("abcde"), input_size=(416, 256))
+    buffer = ReplayBuffer(200)
+    sample = {
+        "x": torch.zeros((10, 3, 256, 416), dtype=torch.uint8),
+        "boxes": torch.zeros((10, 64, 5)),
+        "logits": torch.zeros((10, config.head_channels, *config.grid), dtype=torch.float16),
+    }
+    for _ in range(20):
+        buffer.add(sample, torch.Generator())
+    assert len(buffer) == 200
+    assert sum(values.nbytes for values in buffer.contents().values()) < 100e6
+
+
+def test_objective_and_model_must_agree_on_the_anchors():
+    objective = DetectionObjective([[1.0, 1.0]])
+    with pytest.raises(PlanError, match="give both the same in the plan"):
+        objective.logits(TinyYolo.of(CONFIG), next(batches(1)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [({"loss": {"boxes": 1.0}}, r"loss has no setting 'boxes'"), ({"augmentation": {"flips": 1}}, "flips")],
+)
+def test_unknown_settings_are_refused(settings, complaint):
+    with pytest.raises(PlanError, match=complaint):
+        DetectionObjective(CONFIG.anchors, **settings)
