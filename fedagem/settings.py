@@ -5,9 +5,10 @@ The dataclass is the schema: its fields are the known keys, its annotations the 
 
 import dataclasses
 import difflib
+import inspect
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from fedagem.errors import PlanError
@@ -31,6 +32,14 @@ def parse_settings(schema: type[T], values: Any, path: str) -> T:
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise PlanError(f"{path}.{name} is missing: set it in the plan.")
     return schema(**arguments)
+
+
+def check_arguments(factory: Callable[..., Any], arguments: Mapping[str, Any], path: str) -> None:
+    """Refuse settings that the thing they are meant for does not take."""
+    known = inspect.signature(factory).parameters
+    for key in arguments:
+        if key not in known:
+            raise PlanError(f"{path} has no setting {key!r}{suggestion(key, known)}")
 
 
 def suggestion(word: str, known: typing.Iterable[str]) -> str:

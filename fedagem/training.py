@@ -1,7 +1,6 @@
 """The `task_runner.settings` of a plan, and the working parts that they describe."""
 
 import importlib
-import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +16,7 @@ from fedagem.methods.method import Method
 from fedagem.objective import Objective
 from fedagem.refinement import Refinement
 from fedagem.seeding import seeded_torch
-from fedagem.settings import suggestion
+from fedagem.settings import check_arguments, suggestion
 
 
 @dataclass(frozen=True)
@@ -124,11 +123,3 @@ class Worker:
     def fresh_buffer(self) -> ReplayBuffer:
         """An empty buffer."""
         return ReplayBuffer(self.settings.buffer.capacity, self.settings.buffer.policy)
-
-
-def check_arguments(factory: Any, arguments: dict[str, Any], path: str) -> None:
-    """Refuse settings that the thing they are meant for does not take."""
-    known = inspect.signature(factory).parameters
-    for key in arguments:
-        if key not in known:
-            raise PlanError(f"{path} has no setting {key!r}{suggestion(key, known)}")
