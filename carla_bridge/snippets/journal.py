@@ -13,6 +13,20 @@ from carla_bridge.snippets.errors import SnippetError
 from carla_bridge.snippets.layout import ANNOTATIONS, JOURNAL
 
 
+def find_snippets(*places: Path | str) -> list[Path]:
+    """The snippet directories at or below the given places, each place's in order of their names."""
+    found: list[Path] = []
+    for place in map(Path, places):
+        if not place.is_dir():
+            raise SnippetError(f"{place} is not a directory")
+        files = [file for name in (ANNOTATIONS, JOURNAL) for file in place.rglob(name)]
+        below = sorted({file.parent for file in files})
+        if not below:
+            raise SnippetError(f"there is no snippet at or below {place}")
+        found += below
+    return found
+
+
 def read_document(directory: Path) -> dict[str, Any]:
     """The COCO document of a snippet, from its JSON or from the whole lines of its journal."""
     if not directory.is_dir():
@@ -20,9 +34,7 @@ def read_document(directory: Path) -> dict[str, Any]:
     finished, journal = directory / ANNOTATIONS, directory / JOURNAL
     if not finished.is_file() and not journal.is_file():
         raise SnippetError(f"{directory} holds no {ANNOTATIONS}, so it is not a snippet")
-    if not finished.is_file() or (
-        journal.is_file() and journal.stat().st_mtime_ns > finished.stat().st_mtime_ns
-    ):
+    if not finished.is_file() or (journal.is_file() and journal.stat().st_mtime_ns > finished.stat().st_mtime_ns):
         return read_journal(journal)
     try:
         document = json.loads(finished.read_bytes())

@@ -85,9 +85,7 @@ def parse_index(directory: Path, document: Row, classes: Sequence[str], faults: 
 class _Parser:
     """Turns rows of one document into records, with the names that every complaint needs."""
 
-    def __init__(
-        self, directory: Path, categories: dict[Key, str], classes: Sequence[str], faults: Faults
-    ) -> None:
+    def __init__(self, directory: Path, categories: dict[Key, str], classes: Sequence[str], faults: Faults) -> None:
         self._directory = directory
         self._root = directory.resolve()
         self._categories = categories
@@ -118,9 +116,7 @@ class _Parser:
         path = self._directory / relative
         inside = not relative.is_absolute() and ".." not in relative.parts
         if not inside or not path.resolve().is_relative_to(self._root):
-            raise SnippetError(
-                f"{self._directory}: file_name {file_name!r} leads out of the snippet's directory"
-            )
+            raise SnippetError(f"{self._directory}: file_name {file_name!r} leads out of the snippet's directory")
         if not path.is_file():
             raise SnippetError(f"{path}: the image is missing")
         return path

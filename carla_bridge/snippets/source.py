@@ -57,9 +57,7 @@ class SnippetSource:
         self.snippets, self._classes = _open_all([Path(path) for path in directories], classes, self._faults)
         count = sum(len(snippet.images) for snippet in self.snippets)
         if count == 0:
-            raise SnippetError(
-                f"no frame is left in {', '.join(map(str, directories)) or 'an empty list of snippets'}"
-            )
+            raise SnippetError(f"no frame is left in {', '.join(map(str, directories)) or 'an empty list of snippets'}")
         self._entries, self.start, self.end = self._lay_out(timeline)
         self._times = np.array([entry.timestamp for entry in self._entries])
 
@@ -71,6 +69,10 @@ class SnippetSource:
     def skipped(self) -> list[str]:
         """One sentence per fault that was skipped so far."""
         return self._faults.skipped
+
+    @property
+    def last_timestamp(self) -> float:
+        return float(self._times[-1])
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -98,9 +100,7 @@ class SnippetSource:
     def _lay_out(self, timeline: Timeline | None) -> tuple[list[_Entry], float, float]:
         untimed = [s for s in self.snippets if any(image.timestamp is None for image in s.images)]
         if timeline == "recorded" and untimed:
-            raise SnippetError(
-                f"{untimed[0].directory} has no time stamps; replay it with a consecutive timeline"
-            )
+            raise SnippetError(f"{untimed[0].directory} has no time stamps; replay it with a consecutive timeline")
         if timeline == "recorded" or (timeline is None and not untimed):
             entries = [
                 _Entry(image.timestamp, snippet, image)

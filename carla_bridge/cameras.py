@@ -1,0 +1,90 @@
+"""The two cameras of a vehicle, and their images of one and the same frame."""
+
+import queue
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from carla_bridge.cleanup import mark
+from carla_bridge.config import CameraConfig
+
+
+@dataclass(frozen=True)
+class Shot:
+    """Colour and instance mask of one frame, as CARLA sent them."""
+
+    frame: int
+    colour: Any
+    mask: Any
+
+    def colour_bgra(self) -> NDArray[np.uint8]:
+        return _pixels(self.colour)
+
+    def mask_bgra(self) -> NDArray[np.uint8]:
+        return _pixels(self.mask)
+
+
+def _pixels(image: Any) -> NDArray[np.uint8]:
+    return np.frombuffer(image.raw_data, np.uint8).reshape(image.height, image.width, 4)
+
+
+class CameraPair:
+    """An RGB and an instance-segmentation camera at the same place of one vehicle."""
+
+    KINDS = ("sensor.camera.rgb", "sensor.camera.instance_segmentation")
+
+    def __init__(self, interval: float, config: CameraConfig) -> None:
+        self.sensors: list[Any] = []
+        self._interval = interval
+        self._config = config
+        self._queues: list[queue.SimpleQueue[Any]] = []
+        self._held: list[Any] = [None, None]
+
+    def mount(self, world: Any, vehicle: Any, spawned: list[int]) -> None:
+        """Spawn both cameras on a vehicle; each id joins `spawned` at once, so that none is ever lost."""
+        import carla
+
+        config = self._config
+        place = carla.Transform(carla.Location(x=config.x, z=config.z), carla.Rotation(pitch=config.pitch))
+        library = world.get_blueprint_library()
+        for kind in self.KINDS:
+            blueprint = library.find(kind)
+            blueprint.set_attribute("image_size_x", str(config.width))
+            blueprint.set_attribute("image_size_y", str(config.height))
+            blueprint.set_attribute("fov", str(config.fov))
+            blueprint.set_attribute("sensor_tick", str(self._interval))
+            mark(blueprint, "camera")
+            sensor = world.spawn_actor(blueprint, place, attach_to=vehicle)
+            spawned.append(sensor.id)
+            self.sensors.append(sensor)
+
+    def listen(self) -> None:
+        for sensor in self.sensors:
+            images: queue.SimpleQueue[Any] = queue.SimpleQueue()
+            sensor.listen(images.put)
+            self._queues.append(images)
+
+    def next_shot(self, timeout: float) -> Shot | None:
+        """The next two images of one frame, or None where they are not complete in time."""
+        deadline = time.monotonic() + timeout
+        while True:
+            for number, images in enumerate(self._queues):
+                if self._held[number] is None:
+                    self._held[number] = _get(images, deadline)
+            colour, mask = self._held
+            if colour is None or mask is None:
+                return None
+            if colour.frame == mask.frame:
+                self._held = [None, None]
+                return Shot(colour.frame, colour, mask)
+            self._held[0 if colour.frame < mask.frame else 1] = None
+
+
+def _get(images: "queue.SimpleQueue[Any]", deadline: float) -> Any:
+    try:
+        return images.get(timeout=max(deadline - time.monotonic(), 0.0))
+    except queue.Empty:
+        return None

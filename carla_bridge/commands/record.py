@@ -1,0 +1,71 @@
+"""`carla-bridge record`: pre-collected driving snippets."""
+
+from pathlib import Path
+
+import click
+
+from carla_bridge.commands.options import fleet_config, one_sentence, server_options
+
+
+@click.command()
+@server_options
+@click.option("--vehicles", type=click.IntRange(1, 32), help="Number of vehicles, where the plan names none.")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), required=True, help="Simulation seconds.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory for the snippets.")
+@click.option("--frames-per-second", type=float, help="Frames per simulation second.")
+@click.option("--seed", type=int, help="Seed of vehicles, traffic and places.")
+@click.option("--jpeg-quality", type=click.IntRange(1, 100), help="Write JPEG; without it PNG, bit for bit.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted recording in the same directory.")
+@one_sentence
+def record(
+    plan: Path | None,
+    host: str | None,
+    port: int | None,
+    simulator: str | None,
+    vehicles: int | None,
+    seconds: float,
+    out: Path,
+    frames_per_second: float | None,
+    seed: int | None,
+    jpeg_quality: int | None,
+    resume: bool,
+) -> None:
+    """Drive and write every vehicle's annotated frames as snippets, one per stay in a region."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from carla_bridge.frames import Frame
+    from carla_bridge.recording import record as run
+
+    named = [{"name": f"vehicle_{number}"} for number in range(1, vehicles + 1)] if vehicles else None
+    config = fleet_config(plan, host, port, simulator, vehicles=named, frames_per_second=frames_per_second, seed=seed)
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:g} of {task.total:g} s"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("recording", total=seconds)
+
+        def show(frame: Frame) -> None:
+            progress.update(task, completed=frame.timestamp)
+
+        done = run(
+            config,
+            out,
+            seconds,
+            jpeg_quality=jpeg_quality,
+            resume=resume,
+            on_frame=show,
+            on_event=lambda text: console.print(text, highlight=False),
+        )
+        progress.update(task, completed=seconds)
+    for vehicle, domains in done.frames.items():
+        parts = ", ".join(f"{count} in {domain}" for domain, count in domains.items())
+        click.echo(f"{vehicle}: {parts}")
+    click.echo(
+        f"{done.boxes} boxes, {len(done.gaps)} gaps, {done.wall_seconds:g} s; summary in {out / 'recording.json'}"
+    )

@@ -1,0 +1,315 @@
+"""The fleet: the one client that owns and ticks a CARLA world, drives the plan's vehicles and annotates frames."""
+
+import logging
+import math
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import cv2
+import numpy as np
+
+from carla_bridge.annotation import Annotator
+from carla_bridge.cameras import CameraPair, Shot
+from carla_bridge.cleanup import ServerState, destroy, mark
+from carla_bridge.config import EVERYWHERE, FleetConfig, VehicleConfig
+from carla_bridge.connection import alive, connect
+from carla_bridge.driving import Driver
+from carla_bridge.errors import ConfigError, ServerLostError
+from carla_bridge.frames import Frame
+from carla_bridge.regions import RegionMap
+from carla_bridge.schedule import Weather
+from carla_bridge.signals import termination_raises, uninterrupted
+from carla_bridge.traffic import Garage, Places, spawn_traffic
+from carla_bridge.walkers import Walkers
+
+LOAD_SECONDS = 120.0
+GRACE_SECONDS = 2.0
+"""How long to wait for an image that may be due one step later, before stepping on."""
+STEER_SECONDS = 0.5
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One frame of one vehicle before annotation; cheap to take, so that the next tick need not wait."""
+
+    vehicle: str
+    ego_id: int
+    shot: Shot
+    frame: int
+    timestamp: float
+    domain: str
+    actor_ids: Any
+
+
+class Fleet:
+    """A context manager: inside, the world is ours; afterwards the server is as it was found.
+
+    `start` is the second of the timeline at which the first frame is taken, and `life` counts the fleets before
+    this one on the same timeline, so that a fleet that replaces a lost one does not repeat its drive.
+    """
+
+    def __init__(
+        self,
+        config: FleetConfig,
+        *,
+        start: float = 0.0,
+        life: int = 0,
+        report: Callable[[str], None] = logger.info,
+    ) -> None:
+        self.config = config
+        self.drivers: list[Driver] = []
+        self._start_tick = _first_tick(config, start)
+        self._rng = np.random.default_rng([config.seed, life])
+        self._life = life
+        self._report = report
+        self._annotator = Annotator(config.tags, min_pixels=config.min_pixels, keep_parked=config.keep_parked)
+        self._cleanup = ExitStack()
+        self._spawned: list[int] = []
+        self._weather: Weather | None = None
+        self._frame = 0
+        self._due = 0
+        self._origin = 0
+
+    def __enter__(self) -> "Fleet":
+        self._cleanup.enter_context(termination_raises())
+        try:
+            self._set_up()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            if isinstance(error, RuntimeError):
+                raise ServerLostError(f"the server stopped answering while the fleet was set up ({error})") from error
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with uninterrupted():
+            self._cleanup.close()
+
+    @property
+    def time(self) -> float:
+        """Second of the timeline of the next frame."""
+        return self._seconds(self._due - self._origin if self._due else self._start_tick)
+
+    def begin(self, start: float) -> None:
+        """Let the timeline begin at another second; the plan's schedule is caught up with. Not once it runs."""
+        if self._due:
+            raise ValueError(f"the timeline is at second {self.time:g} and cannot begin at {start:g}")
+        self._start_tick = _first_tick(self.config, start)
+
+    def advance(self) -> list[Frame]:
+        """Drive on to the next frame of every vehicle, and annotate them."""
+        return [self.annotate(capture) for capture in self.capture()]
+
+    def capture(self) -> list[Capture]:
+        """Drive on to the next frame of every vehicle."""
+        try:
+            self._follow_plan(self.time)
+            self._tick()
+            while self._frame < self._due:
+                self._tick()
+            shots = self._shots()
+        except RuntimeError as error:
+            raise ServerLostError(f"the server stopped answering at second {self.time:g} ({error})") from error
+        first = min(shot.frame for shot in shots)
+        if not self._due:
+            self._origin = first - self._start_tick
+        self._due = first + self.config.ticks_per_frame
+        actors = None if self.config.keep_parked else self._actor_ids()
+        return [
+            Capture(
+                vehicle=driver.config.name,
+                ego_id=driver.actor.id,
+                shot=shot,
+                frame=shot.frame - self._origin,
+                timestamp=self._seconds(shot.frame - self._origin),
+                domain=self.map_name if driver.region == EVERYWHERE else driver.region,
+                actor_ids=actors,
+            )
+            for driver, shot in zip(self.drivers, shots, strict=True)
+        ]
+
+    def annotate(self, capture: Capture) -> Frame:
+        image: Any = cv2.cvtColor(capture.shot.colour_bgra(), cv2.COLOR_BGRA2RGB)
+        return Frame(
+            image=image,
+            frame=capture.frame,
+            timestamp=capture.timestamp,
+            annotations=self._annotator.annotate(capture.shot.mask_bgra(), capture.ego_id, capture.actor_ids),
+            vehicle=capture.vehicle,
+            domain=capture.domain,
+        )
+
+    def _seconds(self, tick: int) -> float:
+        return round(tick * self.config.fixed_delta_seconds, 9)
+
+    def _set_up(self) -> None:
+        config, server = self.config, self.config.server
+        sensors = 2 * len(config.vehicles)
+        self.client = connect(server.host, server.port, timeout=server.timeout_seconds, sensors=sensors)
+        self.world = self._load(server.town)
+        self.map_name = self.world.get_map().name.rsplit("/", 1)[-1]
+        self._on_exit(ServerState(self.client, self.world, after_kill=self._life > 0).restore)
+        self._own_the_clock()
+        self.regions = RegionMap(self.world.get_map(), config.regions)
+        self._walkers = Walkers(self.client, self.world, self.regions, self._rng)
+        self._on_exit(self._destroy_all)
+        self._places = Places(self.regions, self._rng)
+        garage = Garage(self.world.get_blueprint_library(), self._rng)
+        for vehicle in config.vehicles:
+            self._add_vehicle(vehicle, garage)
+        port = self._manager.get_port()
+        self._spawned += spawn_traffic(self.client, garage, config.traffic, self._places, port)
+        self._walkers.place(config.traffic)
+        self._tick()
+        self._walkers.begin()
+        for driver in self.drivers:
+            driver.actor.set_autopilot(True, port)
+            driver.cameras.listen()
+
+    def _load(self, town: str | None) -> Any:
+        world = self.client.get_world()
+        if town is None or world.get_map().name.rsplit("/", 1)[-1] == town:
+            return world
+        maps = sorted(name.rsplit("/", 1)[-1] for name in self.client.get_available_maps())
+        if town not in maps:
+            raise ConfigError(f"carla.town is {town!r}; this server has {', '.join(maps)}")
+        self.client.set_timeout(LOAD_SECONDS)
+        world = self.client.load_world(town)
+        self.client.set_timeout(self.config.server.timeout_seconds)
+        return world
+
+    def _own_the_clock(self) -> None:
+        settings = self.world.get_settings()
+        settings.synchronous_mode = True
+        settings.fixed_delta_seconds = self.config.fixed_delta_seconds
+        settings.no_rendering_mode = False
+        self.world.apply_settings(settings)
+        self._manager = self.client.get_trafficmanager(self.config.server.traffic_manager_port or _free_port())
+        self._on_exit(lambda: self._manager.set_synchronous_mode(False))
+        self._manager.set_synchronous_mode(True)
+        self._manager.set_random_device_seed(self.config.seed)
+        self.world.set_pedestrians_seed(self.config.seed)
+
+    def _add_vehicle(self, config: VehicleConfig, garage: Garage) -> None:
+        region = self.config.schedule.region(config.name, config.region, self.time)
+        blueprint = garage.car(config.blueprint)
+        mark(blueprint, config.name)
+        unused = self._places.unused(region)
+        for index in unused:
+            place = self._places.use(index)
+            actor = self.world.try_spawn_actor(blueprint, place)
+            if actor is not None:
+                break
+        else:
+            raise ConfigError(f"none of the {len(unused)} free spawn points of {region!r} takes {config.name!r}")
+        self._spawned.append(actor.id)
+        interval = self.config.frame_seconds if self.config.ticks_per_frame > 1 else 0.0
+        cameras = CameraPair(interval, self.config.camera)
+        cameras.mount(self.world, actor, self._spawned)
+        driver = Driver(config, actor, cameras, region)
+        driver.arrive(place.location, self.time)
+        self.drivers.append(driver)
+
+    def _tick(self) -> None:
+        self._frame = self.world.tick(self.config.server.timeout_seconds)
+        if self._frame % max(1, round(STEER_SECONDS / self.config.fixed_delta_seconds)) == 0:
+            self._walkers.steer()
+
+    def _shots(self) -> list[Shot]:
+        """One shot of every vehicle.
+
+        A server may deliver an image with an interval a step early or late: it is taken as it comes, and its
+        own frame number gives its time.
+        """
+        every_tick = self.config.ticks_per_frame == 1
+        patience = self.config.server.timeout_seconds if every_tick else GRACE_SECONDS
+        shots: dict[str, Shot] = {}
+        for _ in range(1 if every_tick else self.config.ticks_per_frame + 1):
+            for driver in self.drivers:
+                if driver.config.name not in shots:
+                    shot = driver.cameras.next_shot(patience)
+                    if shot is not None:
+                        shots[driver.config.name] = shot
+            if len(shots) == len(self.drivers):
+                return [shots[driver.config.name] for driver in self.drivers]
+            self._tick()
+        late = next(driver.config.name for driver in self.drivers if driver.config.name not in shots)
+        raise ServerLostError(f"the cameras of {late} sent no image at second {self.time:g}")
+
+    def _follow_plan(self, time: float) -> None:
+        weather = self.config.schedule.weather_at(time)
+        if weather is not None and weather != self._weather:
+            self.world.set_weather(_weather(weather))
+            self._weather = weather
+            self._report(f"second {time:g}: the weather becomes {weather}")
+        for driver in self.drivers:
+            region = self.config.schedule.region(driver.config.name, driver.config.region, time)
+            if region != driver.region:
+                driver.region = region
+                self._relocate(driver, time, f"takes {region}")
+                continue
+            trouble = driver.trouble(self.regions, time, self.config.stuck_seconds)
+            if trouble is not None:
+                self._relocate(driver, time, trouble)
+
+    def _relocate(self, driver: Driver, time: float, why: str) -> None:
+        """Put a vehicle on a free spawn point of its region; autopilot drives on from there."""
+        import carla
+
+        others = [actor.get_location() for actor in self.world.get_actors().filter("vehicle.*")]
+        place = self._places.free_now(driver.region, others)
+        driver.actor.set_transform(place)
+        driver.actor.set_target_velocity(carla.Vector3D())
+        driver.arrive(place.location, time)
+        self._report(f"second {time:g}: {driver.config.name} {why}")
+
+    def _actor_ids(self) -> Any:
+        return np.array([actor.id for actor in self.world.get_snapshot()], dtype=np.int64)
+
+    def _on_exit(self, action: Callable[[], object]) -> None:
+        """Undo something at the end; a dead server has nothing left to undo, a slow one gets its time-out."""
+        server = self.config.server
+
+        def undo() -> None:
+            if alive(server.host, server.port):
+                try:
+                    action()
+                except RuntimeError as error:
+                    logger.warning("the clean-up was cut short: %s", error)
+
+        self._cleanup.callback(undo)
+
+    def _destroy_all(self) -> None:
+        walkers = self._walkers.controllers + self._walkers.spawned
+        destroy(self.client, self.world.get_actors(self._spawned + walkers))
+
+
+def _first_tick(config: FleetConfig, start: float) -> int:
+    """The first step at or after `start` at which a frame is due."""
+    return config.ticks_per_frame * math.ceil(round(start / config.frame_seconds, 6))
+
+
+def _weather(weather: Weather) -> Any:
+    import carla
+
+    if not isinstance(weather, str):
+        return carla.WeatherParameters(**weather)
+    presets = {name for name in dir(carla.WeatherParameters) if name[0].isupper()}
+    if weather not in presets:
+        raise ConfigError(f"carla.schedule asks for the weather {weather!r}; CARLA has {', '.join(sorted(presets))}")
+    return getattr(carla.WeatherParameters, weather)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port

@@ -1,0 +1,1 @@
+"""Annotated frames over TCP: pulled by the collaborators, window by window."""

@@ -1,0 +1,158 @@
+"""Pedestrians: by CARLA's own navigation where the server has a mesh for it, else along the pavements.
+
+Pavement walkers are steered by the fleet, twice per simulated second and all in one batch; they follow the
+sidewalk lanes of the map and turn round where these end.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from carla_bridge.cleanup import mark
+from carla_bridge.config import TrafficConfig
+from carla_bridge.regions import RegionMap
+
+STRIDE = 4.0
+"""Metres to the point a pavement walker heads for."""
+REACHED = 1.5
+NEAR_ROAD = 30.0
+TRIES = 20
+DROP = 1.0
+"""Metres above the pavement at which a walker appears, so that it does not stick in the ground."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class _Stroll:
+    """A walker on a pavement: where it heads, and which way along the lane."""
+
+    actor: Any
+    target: Any
+    forward: bool
+    speed: float
+
+
+class Walkers:
+    """All pedestrians of the fleet. They are placed at once, and set going after the next tick."""
+
+    def __init__(self, client: Any, world: Any, regions: RegionMap, rng: np.random.Generator) -> None:
+        self._client = client
+        self._world = world
+        self._regions = regions
+        self._rng = rng
+        self._map = world.get_map()
+        self._by_mesh = False
+        self._starts: list[Any] = []
+        self._strolls: list[_Stroll] = []
+        self.spawned: list[int] = []
+        self.controllers: list[int] = []
+
+    def place(self, wanted: Mapping[str, TrafficConfig]) -> None:
+        """Put the plan's walkers near the roads of their regions."""
+        if not any(traffic.walkers for traffic in wanted.values()):
+            return
+        self._by_mesh = self._world.get_random_location_from_navigation() is not None
+        library = self._world.get_blueprint_library()
+        blueprints = sorted(library.filter("walker.pedestrian.*"), key=lambda blueprint: str(blueprint.id))
+        for region, traffic in wanted.items():
+            placed = self._place(region, traffic.walkers, blueprints)
+            if placed < traffic.walkers:
+                logger.warning("the region %s took %d of its %d walkers", region, placed, traffic.walkers)
+
+    def begin(self) -> None:
+        """Set them going; every walker is known to the world by now."""
+        if self._by_mesh:
+            self._begin_by_mesh()
+            return
+        actors = {actor.id: actor for actor in self._world.get_actors(self.spawned)}
+        for number, start in zip(self.spawned, self._starts, strict=True):
+            if number in actors:
+                forward, speed = bool(self._rng.integers(2)), float(self._rng.uniform(0.9, 1.8))
+                self._strolls.append(_Stroll(actors[number], start, forward, speed))
+
+    def steer(self) -> None:
+        """Send every pavement walker on towards its next point."""
+        import carla
+
+        commands = []
+        for stroll in self._strolls:
+            here = stroll.actor.get_location()
+            if here.distance_2d(stroll.target.transform.location) < REACHED:
+                _go_on(stroll)
+            there = stroll.target.transform.location
+            direction = carla.Vector3D(there.x - here.x, there.y - here.y, 0.0)
+            if direction.length() > 0:
+                control = carla.WalkerControl(direction.make_unit_vector(), stroll.speed, False)
+                commands.append(carla.command.ApplyWalkerControl(stroll.actor.id, control))
+        if commands:
+            self._client.apply_batch(commands)
+
+    def _place(self, region: str, count: int, blueprints: list[Any]) -> int:
+        import carla
+
+        indices = self._regions.spawn_indices(region) if count else []
+        batch, starts = [], []
+        for _ in range(count):
+            start = self._by_navigation(indices) if self._by_mesh else self._on_pavement(indices)
+            if start is None:
+                continue
+            blueprint = blueprints[int(self._rng.integers(len(blueprints)))]
+            mark(blueprint, "walker")
+            if blueprint.has_attribute("is_invincible"):
+                blueprint.set_attribute("is_invincible", "false")
+            transform = start if self._by_mesh else start.transform
+            above = carla.Location(transform.location.x, transform.location.y, transform.location.z + DROP)
+            batch.append(carla.command.SpawnActor(blueprint, carla.Transform(above, transform.rotation)))
+            starts.append(start)
+        answers = self._client.apply_batch_sync(batch, False) if batch else []
+        done = [(answer.actor_id, start) for answer, start in zip(answers, starts, strict=True) if not answer.error]
+        self.spawned += [number for number, _ in done]
+        self._starts += [start for _, start in done]
+        return len(done)
+
+    def _on_pavement(self, indices: list[int]) -> Any:
+        import carla
+
+        for _ in range(TRIES):
+            point = self._regions.spawn_points[indices[int(self._rng.integers(len(indices)))]].location
+            waypoint = self._map.get_waypoint(point, lane_type=carla.LaneType.Sidewalk)
+            if waypoint is None or waypoint.transform.location.distance(point) > NEAR_ROAD:
+                continue
+            further = waypoint.next(float(self._rng.uniform(0.5, 25.0)))
+            return further[0] if further else waypoint
+        return None
+
+    def _by_navigation(self, indices: list[int]) -> Any:
+        import carla
+
+        points = [self._regions.spawn_points[index].location for index in indices]
+        for _ in range(TRIES):
+            location = self._world.get_random_location_from_navigation()
+            if location is not None and min(point.distance(location) for point in points) < NEAR_ROAD:
+                return carla.Transform(location)
+        return None
+
+    def _begin_by_mesh(self) -> None:
+        import carla
+
+        blueprint = self._world.get_blueprint_library().find("controller.ai.walker")
+        batch = [carla.command.SpawnActor(blueprint, carla.Transform(), number) for number in self.spawned]
+        answers = self._client.apply_batch_sync(batch, True)
+        self.controllers = [answer.actor_id for answer in answers if not answer.error]
+        for controller in self._world.get_actors(self.controllers):
+            controller.start()
+            controller.go_to_location(self._world.get_random_location_from_navigation())
+            controller.set_max_speed(float(self._rng.uniform(0.9, 1.8)))
+
+
+def _go_on(stroll: _Stroll) -> None:
+    for _ in range(2):
+        ahead = stroll.target.next(STRIDE) if stroll.forward else stroll.target.previous(STRIDE)
+        if ahead:
+            stroll.target = ahead[0]
+            return
+        stroll.forward = not stroll.forward
