@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 from carla_bridge.simulator.rendering.actors import Cast
 from carla_bridge.simulator.rendering.camera import pinhole
-from carla_bridge.simulator.rendering.composite import finish
+from carla_bridge.simulator.rendering.composite import Compositor
 from carla_bridge.simulator.rendering.engine import Engine
 from carla_bridge.simulator.rendering.ground import define_bins, lay_ground
+from carla_bridge.simulator.rendering.instances import StaticInstances
 from carla_bridge.simulator.rendering.lamps import Lamps
 from carla_bridge.simulator.rendering.light import light_of
-from carla_bridge.simulator.rendering.statics import merge_anonymous, separate_instances
+from carla_bridge.simulator.rendering.statics import merge_anonymous
+from carla_bridge.simulator.rendering.textures import make_textures
 from carla_bridge.simulator.rendering.visible import Instances
 from carla_bridge.simulator.scene import CameraView, Moment, Picture, Town
 
@@ -21,9 +23,10 @@ class PandaRenderer:
         self._engine = Engine()
         define_bins()
         lay_ground(self._engine.root, town.surfaces)
-        merge_anonymous(self._engine.root, town.objects, [])
+        merge_anonymous(self._engine.root, town.objects, make_textures())
         self._cast = Cast()
-        self._instances = Instances(self._engine, separate_instances(town.objects), self._cast)
+        self._instances = Instances(self._engine, StaticInstances(town.objects), self._cast)
+        self._compositor = Compositor(town)
         self._lamps = Lamps(self._engine.root)
 
     def draw(self, moment: Moment, views: Sequence[CameraView]) -> list[Picture]:
@@ -36,7 +39,7 @@ class PandaRenderer:
             camera = pinhole(view)
             parts = self._instances.visible(camera, scene, moment.traffic_lights)
             drawn = self._instances.draw(camera, parts, tuple(light.horizon.tolist()))
-            pictures.append(finish(drawn, camera, light))
+            pictures.append(self._compositor.finish(drawn, camera, light))
         return pictures
 
     def close(self) -> None:

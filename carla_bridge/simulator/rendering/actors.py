@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from panda3d.core import Geom, GeomNode, PandaNode
+from panda3d.core import Geom, GeomNode, PandaNode, RenderState
 
 from carla_bridge.simulator.rendering.camera import rotations
 from carla_bridge.simulator.rendering.engine import transform
-from carla_bridge.simulator.rendering.geoms import geom
-from carla_bridge.simulator.rendering.looks import Look, look_of, parts_of
+from carla_bridge.simulator.rendering.geoms import geom, surface_state
+from carla_bridge.simulator.rendering.looks import Look, Part, look_of, parts_of
 from carla_bridge.simulator.scene import MovingObject
 
 _KEPT_LOOKS = 1500
@@ -41,7 +41,7 @@ class Cast:
 
     def __init__(self) -> None:
         self._figures: dict[tuple[int, bool], _Figure] = {}
-        self._geoms: dict[Look, list[tuple[Geom, int]]] = {}
+        self._geoms: dict[Look, list[tuple[list[tuple[Geom, RenderState]], int]]] = {}
 
     def scene(self, moving: Sequence[MovingObject]) -> Scene:
         """Work out where everybody is."""
@@ -81,10 +81,18 @@ class Cast:
         if look not in self._geoms:
             if len(self._geoms) >= _KEPT_LOOKS:
                 self._geoms.clear()
-            self._geoms[look] = [(geom(part.mesh), part.tag) for part in parts_of(look)]
+            self._geoms[look] = [(_shapes(part), part.tag) for part in parts_of(look)]
         nodes = []
-        for shape, tag in self._geoms[look]:
+        for shapes, tag in self._geoms[look]:
             node = GeomNode(look.blueprint)
-            node.add_geom(shape)
+            for shape, state in shapes:
+                node.add_geom(shape, state)
             nodes.append((node, tag))
         return nodes
+
+
+def _shapes(part: Part) -> list[tuple[Geom, RenderState]]:
+    shapes = [(geom(part.mesh), surface_state(None, shining=False))]
+    if len(part.shining.points):
+        shapes.append((geom(part.shining), surface_state(None, shining=True)))
+    return shapes

@@ -2,9 +2,19 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from panda3d.core import Geom, GeomEnums, GeomTriangles, GeomVertexData, GeomVertexFormat
+from panda3d.core import (
+    Geom,
+    GeomEnums,
+    GeomTriangles,
+    GeomVertexData,
+    GeomVertexFormat,
+    LightAttrib,
+    RenderState,
+    Texture,
+    TextureAttrib,
+)
 
-from carla_bridge.simulator.rendering.mesh import Mesh
+from carla_bridge.simulator.rendering.mesh import Mesh, cross
 
 _VERTEX = np.dtype([("point", "3f4"), ("normal", "3f4"), ("colour", "4u1"), ("uv", "2f4")])
 _PLAIN_VERTEX = np.dtype([("point", "3f4"), ("normal", "3f4"), ("colour", "4u1")])
@@ -35,10 +45,17 @@ def geom(mesh: Mesh, textured: bool = False) -> Geom:
     return made
 
 
+def surface_state(texture: Texture | None, shining: bool) -> RenderState:
+    """How a surface is drawn: with a texture, or in its own light, or plainly."""
+    if texture is not None:
+        return RenderState.make(TextureAttrib.make(texture))
+    return RenderState.make(LightAttrib.make_all_off()) if shining else RenderState.make_empty()
+
+
 def _facing_outwards(
     points: NDArray[np.float32], normals: NDArray[np.float32], triangles: NDArray[np.int32]
 ) -> NDArray[np.int32]:
     corners = points[triangles]
-    facing = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    backwards = (facing * normals[triangles].sum(axis=1)).sum(axis=1) < 0
+    facing = cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    backwards = (facing * normals[triangles[:, 0]]).sum(axis=1) < 0
     return np.where(backwards[:, None], triangles[:, ::-1], triangles)

@@ -28,6 +28,7 @@ _COLOURS: dict[SurfaceKind, Colour] = {
     SurfaceKind.LAWN: (88, 124, 58),
     SurfaceKind.PAVEMENT: (158, 154, 148),
     SurfaceKind.CARRIAGEWAY: (92, 92, 96),
+    SurfaceKind.CORNER: (158, 154, 148),
     SurfaceKind.PARKING: (104, 102, 102),
     SurfaceKind.HIGHWAY: (112, 112, 114),
     SurfaceKind.SHOULDER: (126, 124, 120),

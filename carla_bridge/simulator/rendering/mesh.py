@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,33 +29,32 @@ class Mesh:
     uv: Floats
     triangles: NDArray[np.int32]
 
-    def moved(self, offset: ArrayLike) -> Mesh:
-        return replace(self, points=self.points + np.asarray(offset, np.float32))
+    def copies(self, places: ArrayLike, yaws: ArrayLike, scales: ArrayLike) -> Mesh:
+        """One mesh of n copies: (n, 3) places, (n,) yaws in CARLA's degrees, (n, 3) scales along the own axes."""
+        angle = np.radians(np.asarray(yaws, np.float32))[:, None]
+        cos, sin = np.cos(angle), np.sin(angle)
 
-    def turned(self, yaw: float) -> Mesh:
-        """Rotated about z by CARLA's yaw in degrees."""
-        c, s = np.cos(np.radians(yaw)), np.sin(np.radians(yaw))
-        matrix = np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]], np.float32)
-        return replace(self, points=self.points @ matrix, normals=self.normals @ matrix)
+        def turned(vectors: Floats) -> Floats:
+            x, y, z = vectors[..., 0], vectors[..., 1], vectors[..., 2]
+            return np.stack([x * cos - y * sin, x * sin + y * cos, np.broadcast_to(z, (len(cos), z.shape[1]))], 2)
 
-    def tilted(self, pitch: float, pivot: Sequence[float]) -> Mesh:
-        """Rotated about the y axis through `pivot`, nose up positive, in degrees."""
-        c, s = np.cos(np.radians(pitch)), np.sin(np.radians(pitch))
-        matrix = np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]], np.float32)
-        origin = np.asarray(pivot, np.float32)
-        points = ((self.points - origin) @ matrix + origin).astype(np.float32)
-        return replace(self, points=points, normals=self.normals @ matrix)
+        count, size = len(angle), len(self.points)
+        points = turned(self.points[None] * np.asarray(scales, np.float32)[:, None])
+        points += np.asarray(places, np.float32)[:, None]
+        first = size * np.arange(count, dtype=np.int32)[:, None, None]
+        return Mesh(
+            points.reshape(-1, 3),
+            turned(self.normals[None]).reshape(-1, 3),
+            np.tile(self.colours, (count, 1)),
+            np.tile(self.uv, (count, 1)),
+            (self.triangles[None] + first).reshape(-1, 3),
+        )
 
     def coded(self, code: int) -> Mesh:
         """The same mesh with `code` in every vertex' alpha."""
         colours = self.colours.copy()
         colours[:, 3] = code
         return replace(self, colours=colours)
-
-    @property
-    def size(self) -> Floats:
-        extent: Floats = np.ptp(self.points, axis=0)
-        return extent
 
 
 def empty() -> Mesh:
@@ -88,8 +88,8 @@ def quads(corners: ArrayLike, colour: ArrayLike, outward_from: ArrayLike | None 
     Normals point away from `outward_from` (a point inside the thing) if given, else by the corner order.
     """
     corners = np.asarray(corners, np.float32).reshape(-1, 4, 3)
-    normals = np.cross(corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1])
-    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-9)
+    normals = cross(corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1])
+    normals /= np.sqrt((normals * normals).sum(axis=1, keepdims=True)) + 1e-9
     if outward_from is not None:
         away = corners.mean(axis=1) - np.asarray(outward_from, np.float32)
         normals *= np.where((normals * away).sum(axis=1, keepdims=True) < 0, -1, 1)
@@ -160,15 +160,9 @@ def tube(
     start: Sequence[float], end: Sequence[float], radii: tuple[float, float], colour: Colour, sides: int = 6
 ) -> Mesh:
     """A straight limb or pole from `start` to `end`, open at its ends, rounded by its normals."""
-    a, b = np.asarray(start, np.float64), np.asarray(end, np.float64)
-    axis = (b - a) / np.linalg.norm(b - a)
-    helper = np.array([1.0, 0, 0]) if abs(axis[0]) < 0.9 else np.array([0, 1.0, 0])
-    u = np.cross(axis, helper)
-    u /= np.linalg.norm(u)
-    v = np.cross(axis, u)
-    angle = 2 * np.pi * (np.arange(sides) + 0.5) / sides
-    spoke = np.cos(angle)[:, None] * u + np.sin(angle)[:, None] * v
-    points = np.concatenate([a + radii[0] * spoke, b + radii[1] * spoke]).astype(np.float32)
+    a, b = np.asarray(start, np.float32), np.asarray(end, np.float32)
+    spoke = _spokes(tuple((b - a).tolist()), sides, 0.5)
+    points = np.concatenate([a + radii[0] * spoke, b + radii[1] * spoke], dtype=np.float32)
     index = np.arange(sides)
     following = (index + 1) % sides
     triangles = np.concatenate(
@@ -181,7 +175,7 @@ def tube(
     rgba[:] = (*colour, 255)
     return Mesh(
         points,
-        np.tile(spoke, (2, 1)).astype(np.float32),
+        np.concatenate([spoke, spoke]),
         rgba,
         np.zeros((2 * sides, 2), np.float32),
         triangles.astype(np.int32),
@@ -190,14 +184,33 @@ def tube(
 
 def disc(centre: Sequence[float], radius: float, normal: Sequence[float], colour: Colour, sides: int = 10) -> Mesh:
     """A flat round plate that faces along `normal`."""
-    n = np.asarray(normal, np.float64)
-    helper = np.array([0, 0, 1.0]) if abs(n[2]) < 0.9 else np.array([1.0, 0, 0])
-    u = np.cross(n, helper)
-    u /= np.linalg.norm(u)
-    v = np.cross(n, u)
-    angle = 2 * np.pi * np.arange(sides) / sides
-    rim = np.asarray(centre) + radius * (np.cos(angle)[:, None] * u + np.sin(angle)[:, None] * v)
-    return polygon(rim, colour, list(n))
+    rim = np.asarray(centre, np.float32) + radius * _spokes(tuple(normal), sides, 0.0)
+    return polygon(rim, colour, normal)
+
+
+def _spokes(axis: tuple[float, ...], sides: int, start: float) -> Floats:
+    """(sides, 3) unit vectors around an axis."""
+    x, y, z = (component / sqrt(sum(part * part for part in axis)) for component in axis)
+    if abs(z) < 0.9:
+        flat = sqrt(x * x + y * y)
+        u = (y / flat, -x / flat, 0.0)
+    else:
+        flat = sqrt(y * y + z * z)
+        u = (0.0, z / flat, -y / flat)
+    v = (y * u[2] - z * u[1], z * u[0] - x * u[2], x * u[1] - y * u[0])
+    angle = 2 * np.pi * (np.arange(sides, dtype=np.float32) + np.float32(start)) / sides
+    spokes: Floats = np.outer(np.cos(angle), np.asarray(u, np.float32))
+    spokes += np.outer(np.sin(angle), np.asarray(v, np.float32))
+    return spokes
+
+
+def cross(a: Floats, b: Floats) -> Floats:
+    """Cross products of (n, 3) rows; numpy's own is many times slower on small arrays."""
+    product = np.empty_like(a)
+    product[:, 0] = a[:, 1] * b[:, 2] - a[:, 2] * b[:, 1]
+    product[:, 1] = a[:, 2] * b[:, 0] - a[:, 0] * b[:, 2]
+    product[:, 2] = a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
+    return product
 
 
 def shade(colour: Sequence[float], factor: float) -> Colour:

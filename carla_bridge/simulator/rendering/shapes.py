@@ -1,27 +1,88 @@
-"""Which shape each kind of static object has, and how far away it is still drawn."""
+"""Which shape each kind of static object has, and from how far it is still drawn."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from carla_bridge.simulator.rendering.mesh import Mesh, box
+from carla_bridge.simulator.kinds import PARKED_MODELS, ObjectKind
+from carla_bridge.simulator.rendering.looks import vehicle_body
+from carla_bridge.simulator.rendering.mesh import join
+from carla_bridge.simulator.rendering.meshes import barriers, buildings, signals, street, vegetation
+from carla_bridge.simulator.rendering.piece import Piece
 from carla_bridge.simulator.scene import StaticObject
+
+_ANY_DISTANCE = 2000.0
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A mesh in the object's own frame and the facade texture it wears, if any."""
+class Shape:
+    """How a kind is drawn; distances in metres at a focal length of 416 drawn pixels."""
 
-    mesh: Mesh
-    facade: int | None = None
+    near: Callable[[StaticObject], list[Piece]]
+    reach: float
+    """Beyond this it is too thin to draw."""
+    far: Callable[[StaticObject], list[Piece]] | None = None
+    """A simpler shape for beyond `detail`."""
+    detail: float = 60.0
+    elastic: bool = False
+    """Built once in a box of one metre and stretched to each object's size."""
 
 
-def plain_box(thing: StaticObject) -> list[Piece]:
+def _parked(thing: StaticObject, near: bool) -> list[Piece]:
     length, width, height = thing.size
-    return [Piece(box((-length / 2, -width / 2, 0), (length / 2, width / 2, height), thing.colour))]
+    extent = (length / 2, width / 2, height / 2)
+    model = PARKED_MODELS[thing.variant % len(PARKED_MODELS)]
+    body, lamps = vehicle_body(model, extent, thing.tag, thing.colour, near)
+    return [Piece(join([body, lamps["head"], lamps["tail"]]))]
 
 
-def pieces_of(thing: StaticObject) -> list[Piece]:
-    return plain_box(thing)
+def _shapes() -> dict[ObjectKind, Shape]:
+    def leveled(
+        build: Callable[[StaticObject, bool], list[Piece]],
+        reach: float,
+        detail: float = 60.0,
+        elastic: bool = False,
+    ) -> Shape:
+        return Shape(lambda thing: build(thing, True), reach, lambda thing: build(thing, False), detail, elastic)
+
+    return {
+        ObjectKind.BUILDING: Shape(buildings.building, _ANY_DISTANCE),
+        ObjectKind.TOWER: Shape(buildings.tower, _ANY_DISTANCE),
+        ObjectKind.HOUSE: Shape(buildings.house, _ANY_DISTANCE),
+        ObjectKind.SHED: Shape(buildings.shed, _ANY_DISTANCE),
+        ObjectKind.KIOSK: Shape(buildings.kiosk, 200.0),
+        ObjectKind.TREE: leveled(vegetation.tree, 420.0, 50.0, elastic=True),
+        ObjectKind.CONIFER: leveled(vegetation.conifer, 420.0, 50.0, elastic=True),
+        ObjectKind.BUSH: Shape(vegetation.bush, 100.0, elastic=True),
+        ObjectKind.HEDGE: Shape(vegetation.hedge, 200.0),
+        ObjectKind.LAMP: Shape(street.lamp, 100.0),
+        ObjectKind.POLE: Shape(street.pole, 60.0),
+        ObjectKind.TRAFFIC_LIGHT_POLE: Shape(street.traffic_light_pole, 100.0),
+        ObjectKind.TRAFFIC_LIGHT: Shape(lambda thing: signals.traffic_light(thing, signals.OFF), 150.0),
+        ObjectKind.SPEED_SIGN: leveled(signals.speed_sign, 150.0),
+        ObjectKind.DIRECTION_SIGN: leveled(signals.direction_sign, 200.0),
+        ObjectKind.GANTRY: Shape(street.gantry, 420.0),
+        ObjectKind.GANTRY_SIGN: leveled(signals.direction_sign, 300.0),
+        ObjectKind.PARKED_CAR: leveled(_parked, 300.0),
+        ObjectKind.GUARD_RAIL: leveled(barriers.guard_rail, 170.0, 40.0),
+        ObjectKind.BARRIER: Shape(barriers.barrier, 200.0),
+        ObjectKind.NOISE_WALL: Shape(barriers.noise_wall, 420.0),
+        ObjectKind.FENCE: leveled(barriers.fence, 70.0, 35.0),
+        ObjectKind.BENCH: Shape(street.bench, 60.0),
+        ObjectKind.BIN: Shape(street.litter_bin, 60.0),
+        ObjectKind.HYDRANT: Shape(street.hydrant, 60.0),
+        ObjectKind.BUS_SHELTER: Shape(street.bus_shelter, 200.0),
+        ObjectKind.BILLBOARD: Shape(street.billboard, 200.0),
+    }
 
 
-def reach_of(thing: StaticObject) -> float:
-    return 400.0
+class ShapeBook:
+    """Shapes by kind."""
+
+    def __init__(self) -> None:
+        self._shapes = {kind.value: shape for kind, shape in _shapes().items()}
+
+    def shape(self, kind: str) -> Shape:
+        """The shape of a kind; refuses kinds that nobody has drawn yet."""
+        if kind not in self._shapes:
+            raise ValueError(f"the renderer has no shape for objects of kind {kind!r}; add one to shapes.py.")
+        return self._shapes[kind]

@@ -1,86 +1,113 @@
-"""Everything of the town that stands still: merged by place where it is nobody, kept apart where it has an id."""
+"""Everything of the town that stands still and is nobody in particular, merged by place.
+
+Objects that look alike are copies of one mesh, made all at once; the copies in a cell of the map then become one
+geom per texture, with a simpler one for far away.
+"""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
-from panda3d.core import GeomNode, LODNode, NodePath, PandaNode, RenderState, Texture, TextureAttrib
+from panda3d.core import GeomNode, LODNode, NodePath, Texture
 
-from carla_bridge.simulator.rendering.geoms import geom
+from carla_bridge.simulator.rendering.geoms import geom, surface_state
 from carla_bridge.simulator.rendering.ground import SOLID_BIN
 from carla_bridge.simulator.rendering.mesh import Mesh, join
-from carla_bridge.simulator.rendering.shapes import pieces_of, reach_of
+from carla_bridge.simulator.rendering.piece import Piece
+from carla_bridge.simulator.rendering.shapes import Shape, ShapeBook
+from carla_bridge.simulator.rendering.textures import is_facade
 from carla_bridge.simulator.scene import StaticObject
 
-CELL = 64.0
+_CELL = 64.0
+_Cell = tuple[int, int]
+_Surface = tuple[str | None, bool]
+"""Texture, and whether it shines: what a geom has in common."""
 
 
 @dataclass(frozen=True)
-class StaticInstances:
-    """Traffic lights, signs and parked cars: each its own node, chosen per picture."""
+class _Group:
+    """Copies that are switched together."""
 
-    looks: list[tuple[PandaNode, ...]]
-    """One node per look: of a traffic light one per state, of others near and far."""
-    is_traffic_light: NDArray[np.bool_]
-    centres: NDArray[np.float64]
-    radii: NDArray[np.float64]
-    thickness: NDArray[np.float64]
-    """The smaller visible dimension: below two pixels it is not drawn."""
-    tags: NDArray[np.uint8]
-    object_ids: NDArray[np.uint16]
+    cell: _Cell
+    start: float
+    end: float
+    """Distances between which this level is drawn."""
 
 
-def merge_anonymous(root: NodePath, things: Sequence[StaticObject], facades: Sequence[Texture]) -> None:
-    """Put all objects without an id below `root`, merged by cell, drawing distance and texture."""
+def merge_anonymous(root: NodePath, things: Sequence[StaticObject], textures: Mapping[str, Texture]) -> None:
+    """Put all objects without an id below `root`."""
     solids = root.attach_new_node("solids")
     solids.set_bin(SOLID_BIN, 0)
-    groups: dict[tuple[int, int, float], dict[int | None, list[Mesh]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[_Group, dict[_Surface, list[Mesh]]] = defaultdict(lambda: defaultdict(list))
+    for shape, alike in _alike(things):
+        for pieces, start, end in _levels(shape, alike[0]):
+            for piece in pieces:
+                for cell, part in _copies(piece, alike, shape.elastic):
+                    groups[_Group(cell, start, end)][piece.texture, piece.shining].append(part)
+    for group, surfaces in groups.items():
+        node = GeomNode("static")
+        for (name, shining), meshes in surfaces.items():
+            texture = textures[name] if name is not None else None
+            node.add_geom(geom(join(meshes), textured=name is not None), surface_state(texture, shining))
+        level = LODNode("level")
+        level.add_switch(group.end + _CELL / 2, group.start + _CELL / 2 if group.start else 0)
+        x, y = ((index + 0.5) * _CELL for index in group.cell)
+        level.set_center((y, x, 0))
+        solids.attach_new_node(level).attach_new_node(node)
+
+
+def _alike(things: Sequence[StaticObject]) -> list[tuple[Shape, list[StaticObject]]]:
+    """Objects that are copies of one mesh, each list in order of cells."""
+    book = ShapeBook()
+    found: dict[tuple[object, ...], list[StaticObject]] = defaultdict(list)
     for thing in things:
-        if thing.object_id:
-            continue
-        key = (int(thing.pose.x // CELL), int(thing.pose.y // CELL), reach_of(thing))
-        for piece in pieces_of(thing):
-            mesh = placed(piece.mesh, thing)
-            groups[key][piece.facade].append(mesh if piece.facade is not None else mesh.coded(thing.tag))
-    for (_, _, reach), by_facade in groups.items():
-        node = GeomNode("cell")
-        for facade, meshes in by_facade.items():
-            state = RenderState.make_empty()
-            if facade is not None:
-                state = RenderState.make(TextureAttrib.make(facades[facade]))
-            node.add_geom(geom(join(meshes), textured=facade is not None), state)
-        detail = LODNode("within reach")
-        detail.add_switch(reach + CELL / 2, 0)
-        detail.set_center(node.get_bounds().get_center())
-        solids.attach_new_node(detail).attach_new_node(node)
+        if not thing.object_id:
+            size = None if book.shape(thing.kind).elastic else thing.size
+            found[thing.kind, size, thing.colour, thing.variant, thing.tag].append(thing)
+    return [(book.shape(alike[0].kind), sorted(alike, key=_cell_of)) for alike in found.values()]
 
 
-def placed(mesh: Mesh, thing: StaticObject) -> Mesh:
-    """The mesh at the object's place in the world (static things only turn about z)."""
-    pose = thing.pose
-    return mesh.turned(pose.yaw).moved((pose.x, pose.y, pose.z))
+def _levels(shape: Shape, thing: StaticObject) -> list[tuple[list[Piece], float, float]]:
+    """Pieces with their codes, and from where to where they are drawn."""
+    model = replace(thing, size=(1.0, 1.0, 1.0)) if shape.elastic else thing
+    near = [_coded(piece, thing.tag) for piece in shape.near(model)]
+    if shape.far is None:
+        return [(near, 0.0, shape.reach)]
+    far = [_coded(piece, thing.tag) for piece in shape.far(model)]
+    return [(near, 0.0, shape.detail), (far, shape.detail, shape.reach)]
 
 
-def separate_instances(things: Sequence[StaticObject]) -> StaticInstances:
-    """A node for every object that has an id."""
-    named = [thing for thing in things if thing.object_id]
-    sizes = np.array([thing.size for thing in named]).reshape(-1, 3)
-    centres = np.array([(t.pose.x, t.pose.y, t.pose.z) for t in named]).reshape(-1, 3)
-    centres[:, 2] += sizes[:, 2] / 2
-    return StaticInstances(
-        [_looks(thing) for thing in named],
-        np.array([thing.kind == "traffic_light" for thing in named], bool),
-        centres,
-        np.linalg.norm(sizes, axis=1) / 2,
-        np.minimum(sizes[:, 2], sizes[:, :2].max(axis=1, initial=0)),
-        np.array([thing.tag for thing in named], np.uint8),
-        np.array([thing.object_id for thing in named], np.uint16),
-    )
+def _coded(piece: Piece, tag: int) -> Piece:
+    """The tag in the alpha; textures take one off on the way, facades bring their own codes."""
+    if piece.texture is None:
+        return replace(piece, mesh=piece.mesh.coded(tag))
+    return piece if is_facade(piece.texture) else replace(piece, mesh=piece.mesh.coded(tag + 1))
 
 
-def _looks(thing: StaticObject) -> tuple[PandaNode, ...]:
-    node = GeomNode(thing.kind)
-    node.add_geom(geom(join(placed(piece.mesh, thing) for piece in pieces_of(thing))))
-    return (node,)
+def _copies(piece: Piece, things: Sequence[StaticObject], stretched: bool) -> list[tuple[_Cell, Mesh]]:
+    """Copies of a piece at the things' places, a mesh per cell."""
+    places = [(thing.pose.x, thing.pose.y, thing.pose.z) for thing in things]
+    yaws = [thing.pose.yaw for thing in things]
+    scales = [thing.size for thing in things] if stretched else np.ones((len(things), 3))
+    everywhere = piece.mesh.copies(places, yaws, scales)
+    vertices, triangles = len(piece.mesh.points), len(piece.mesh.triangles)
+    parts, start = [], 0
+    for cell, members in groupby(things, key=_cell_of):
+        count = len(list(members))
+        rows = slice(start * vertices, (start + count) * vertices)
+        mesh = Mesh(
+            everywhere.points[rows],
+            everywhere.normals[rows],
+            everywhere.colours[rows],
+            everywhere.uv[rows],
+            everywhere.triangles[: count * triangles],
+        )
+        parts.append((cell, mesh))
+        start += count
+    return parts
+
+
+def _cell_of(thing: StaticObject) -> _Cell:
+    return int(thing.pose.x // _CELL), int(thing.pose.y // _CELL)

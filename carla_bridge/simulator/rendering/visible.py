@@ -12,14 +12,14 @@ from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.engine import SUPERSAMPLING, Engine, RawFrame
 from carla_bridge.simulator.rendering.ground import SOLID_BIN
 from carla_bridge.simulator.rendering.ids import CODES_PER_PASS, FIRST_INSTANCE, UNNAMED, code_book
-from carla_bridge.simulator.rendering.statics import StaticInstances
+from carla_bridge.simulator.rendering.instances import StaticInstances
+from carla_bridge.simulator.rendering.meshes.signals import OFF
 from carla_bridge.simulator.scene import TrafficLightState
 
 _SMALLEST = 2.0
 """Drawn pixels under which an instance is left out: the rasteriser makes slivers too big and puts them too near."""
 _DETAILED = 60.0
 """Drawn pixels from which on an instance is shown in detail."""
-_OFF = 3
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,10 @@ class Instances:
         states = {light.object_id: light.state for light in lights}
         found: list[tuple[float, VisiblePart]] = []
         for index, distance in _seen(camera, statics.centres, statics.radii, statics.thickness, focal):
-            looks = statics.looks[index]
-            object_id, tag = int(statics.object_ids[index]), int(statics.tags[index])
-            if statics.is_traffic_light[index]:
-                node = looks[states.get(object_id, _OFF) % len(looks)]
-            else:
-                node = looks[0 if 2 * statics.radii[index] * focal > _DETAILED * distance else -1]
-            found.append((distance, VisiblePart(node, tag, object_id)))
+            thing = statics.thing(index)
+            near = bool(2 * statics.radii[index] * focal > _DETAILED * distance)
+            node = statics.node(index, min(states.get(thing.object_id, OFF), OFF), near)
+            found.append((distance, VisiblePart(node, thing.tag, thing.object_id)))
         for index, distance in _seen(camera, scene.centres, scene.radii, scene.thickness, focal):
             near = bool(2 * scene.radii[index] * focal > _DETAILED * distance)
             object_id = scene.moving[index].actor_id % 65536

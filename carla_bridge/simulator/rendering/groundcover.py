@@ -1,0 +1,69 @@
+"""What lies on the ground: shadows, stains, grain and water, looked up for whole images of ground pixels."""
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from carla_bridge.simulator.rendering.light import Light
+from carla_bridge.simulator.rendering.noise import fractal_tile
+from carla_bridge.simulator.rendering.rays import Image, Rays
+from carla_bridge.simulator.rendering.shade import METRES_PER_CELL, PLAIN, GroundPlan
+from carla_bridge.simulator.scene import Town
+from carla_bridge.simulator.semantics import Tag
+
+_FARTHEST = 1000.0
+_GRAIN_METRES = 0.03
+_GRAIN_FADES = 20.0
+"""Metres beyond which the ground's grain is finer than a pixel."""
+_SOAKING = {Tag.ROAD: 1.0, Tag.ROAD_LINE: 0.8, Tag.SIDEWALK: 0.7, Tag.GROUND: 0.7}
+
+
+class GroundCover:
+    """Changes the colours of ground pixels."""
+
+    def __init__(self, town: Town) -> None:
+        self._plan = GroundPlan(town)
+        self._grain = np.round(255 * fractal_tile(256, (32, 64, 128, 256), 1.0, seed=3)).astype(np.uint8)
+        self._soaks = np.zeros(256, np.float32)
+        for tag, share in _SOAKING.items():
+            self._soaks[tag] = share
+
+    def cover(
+        self, planes: list[Image], flat: NDArray[np.bool_], codes: NDArray[np.uint8], rays: Rays, light: Light
+    ) -> None:
+        """Multiply ground pixels by what lies there; wet ones also mirror the sky, the more the farther."""
+        rows = np.flatnonzero(flat.any(axis=1))
+        if not len(rows):
+            return
+        band = slice(int(rows[0]), int(rows[-1]) + 1)
+        ground = rays.rows(band.start, band.stop)
+        distance = np.clip(ground.to_height(0.0), 0, _FARTHEST)
+        factor = self._tone(ground, distance, light)
+        self._add_grain(factor, ground, distance)
+        factor[~flat[band]] = 1
+        mirror = None
+        if light.wetness > 0:
+            soaked = np.take(self._soaks * np.float32(light.wetness), codes[band])
+            soaked *= flat[band]
+            factor *= 1 - np.float32(0.42) * soaked
+            mirror = soaked * np.clip(0.06 + distance * np.float32(0.011), 0, 0.42)
+        for index, channel in enumerate((2, 1, 0)):
+            planes[index][band] *= factor
+            if mirror is not None:
+                planes[index][band] += mirror * (np.float32(255 * light.horizon[channel]) - planes[index][band])
+
+    def _tone(self, ground: Rays, distance: Image, light: Light) -> Image:
+        x, y = ground.reach(distance, 1 / METRES_PER_CELL, self._plan.origin)
+        tone = cv2.remap(self._plan.under(light), x, y, cv2.INTER_LINEAR, borderValue=PLAIN)
+        return tone * np.float32(1 / PLAIN)
+
+    def _add_grain(self, factor: Image, ground: Rays, distance: Image) -> None:
+        """Grain on the rows that are near enough to show it."""
+        near = np.flatnonzero((distance < _GRAIN_FADES).any(axis=1))
+        if not len(near):
+            return
+        band = slice(int(near[0]), int(near[-1]) + 1)
+        x, y = ground.rows(band.start, band.stop).reach(distance[band], 1 / _GRAIN_METRES, (0.0, 0.0))
+        tile = cv2.remap(self._grain, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_WRAP)
+        strength = np.float32(0.22 / 255) * np.clip(1 - distance[band] / _GRAIN_FADES, 0, 1)
+        factor[band] *= (tile.astype(np.float32) - np.float32(127.5)) * strength + np.float32(1)

@@ -1,0 +1,62 @@
+"""What has an id of its own and stands still: traffic lights, signs and parked cars."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from panda3d.core import GeomNode, PandaNode
+
+from carla_bridge.simulator.kinds import ObjectKind
+from carla_bridge.simulator.rendering.geoms import geom, surface_state
+from carla_bridge.simulator.rendering.meshes import signals
+from carla_bridge.simulator.rendering.piece import Piece
+from carla_bridge.simulator.rendering.shapes import ShapeBook
+from carla_bridge.simulator.scene import StaticObject
+
+OTHER_LOOKS = 4
+"""Looks below this are states of a traffic light."""
+
+
+class StaticInstances:
+    """Traffic lights, signs and parked cars: each its own node per look, made when it is first seen."""
+
+    def __init__(self, things: Sequence[StaticObject]) -> None:
+        self._things = [thing for thing in things if thing.object_id]
+        self._book = ShapeBook()
+        self._pieces: dict[tuple[object, ...], list[Piece]] = {}
+        self._nodes: dict[tuple[int, int], PandaNode] = {}
+        sizes = np.array([thing.size for thing in self._things]).reshape(-1, 3)
+        self.centres = np.array([(t.pose.x, t.pose.y, t.pose.z) for t in self._things]).reshape(-1, 3)
+        self.centres[:, 2] += sizes[:, 2] / 2
+        self.radii: NDArray[np.float64] = np.linalg.norm(sizes, axis=1) / 2
+        self.thickness = np.minimum(sizes[:, 2], sizes[:, :2].max(axis=1, initial=0))
+        """The smaller visible dimension: below two drawn pixels it is left out."""
+
+    def thing(self, index: int) -> StaticObject:
+        return self._things[index]
+
+    def node(self, index: int, state: int, near: bool) -> PandaNode:
+        """The node of one object: a traffic light in a state, anything else near or far."""
+        thing = self._things[index]
+        look = state if thing.kind == ObjectKind.TRAFFIC_LIGHT.value else OTHER_LOOKS + near
+        if (index, look) not in self._nodes:
+            key = (thing.kind, thing.size, thing.colour, thing.variant, look)
+            if key not in self._pieces:
+                self._pieces[key] = self._shaped(thing, state, near)
+            self._nodes[index, look] = _placed(self._pieces[key], thing)
+        return self._nodes[index, look]
+
+    def _shaped(self, thing: StaticObject, state: int, near: bool) -> list[Piece]:
+        if thing.kind == ObjectKind.TRAFFIC_LIGHT.value:
+            return signals.traffic_light(thing, state)
+        shape = self._book.shape(thing.kind)
+        return shape.near(thing) if near or shape.far is None else shape.far(thing)
+
+
+def _placed(pieces: Sequence[Piece], thing: StaticObject) -> GeomNode:
+    pose = thing.pose
+    node = GeomNode(thing.kind)
+    for piece in pieces:
+        mesh = piece.mesh.copies([(pose.x, pose.y, pose.z)], [pose.yaw], [(1, 1, 1)])
+        node.add_geom(geom(mesh), surface_state(None, piece.shining))
+    return node

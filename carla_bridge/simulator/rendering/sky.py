@@ -1,0 +1,49 @@
+"""The sky behind everything: a gradient from the horizon up, clouds on a plane overhead, a bright place at the sun."""
+
+import cv2
+import numpy as np
+
+from carla_bridge.simulator.rendering.light import Light
+from carla_bridge.simulator.rendering.noise import fractal_tile
+from carla_bridge.simulator.rendering.rays import Image, Rays
+
+_CLOUD_HEIGHT = 900.0
+_CLOUD_TILE = 512
+_METRES_PER_CELL = 14.0
+_STEPS = 255
+
+
+class Sky:
+    """Colours of sky pixels for a light."""
+
+    def __init__(self) -> None:
+        self._noise = np.round(255 * fractal_tile(_CLOUD_TILE, (4, 8, 16, 32, 64), 0.55, seed=11)).astype(np.uint8)
+
+    def planes(self, rays: Rays, light: Light) -> list[Image]:
+        """Blue, green and red for the given rows of rays, 0 to 255."""
+        height: Image = np.clip(rays.rise() / rays.length(), 0, 1)
+        index = (np.sqrt(height) * _STEPS).astype(np.uint8)
+        rise = (np.arange(_STEPS + 1) / _STEPS) ** 2
+        blend = (1 - np.exp(-4.5 * rise)) / (1 - np.exp(-4.5))
+        cover = self._cover(rays, light)
+        cover *= np.take(np.clip(rise * 7 - 0.25, 0, 1).astype(np.float32), index)
+        planes = []
+        for channel in (2, 1, 0):
+            low, high = float(light.horizon[channel]), float(light.zenith[channel])
+            gradient = (255 * (low + (high - low) * blend)).astype(np.float32)
+            plane = np.take(gradient, index)
+            plane += cover * (np.float32(255 * light.cloud[channel]) - plane)
+            planes.append(plane)
+        return planes
+
+    def _cover(self, rays: Rays, light: Light) -> Image:
+        """How much cloud is seen in each pixel, 0 to 1."""
+        scale = 1 / _METRES_PER_CELL
+        distance = rays.to_height(rays.origin[2] + _CLOUD_HEIGHT)
+        distance = np.clip(distance, 0, 40 * _CLOUD_HEIGHT)
+        x, y = rays.reach(distance, scale, (0.0, 0.0))
+        edge = 0.78 - 0.6 * light.cloud_cover
+        levels = np.clip((np.arange(256) / 255 - edge) / 0.35, 0, 1)
+        levels = levels * (0.35 + 0.5 * light.cloud_cover)
+        tile = cv2.remap(self._noise, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_WRAP)
+        return np.take(levels.astype(np.float32), np.asarray(tile, np.uint8))
