@@ -1,0 +1,1 @@
+"""One module per sub-command of `carla-bridge`, imported only when it is run."""

@@ -1,0 +1,71 @@
+"""`carla-bridge simulator`: the embedded world that the real CARLA client connects to."""
+
+import asyncio
+import contextlib
+import logging
+import resource
+import signal
+
+import click
+
+WANTED_FILES = 8192
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    default=2000,
+    show_default=True,
+    type=click.IntRange(0, 65534),
+    help="RPC port; the streams use the next one. 0 takes free ports.",
+)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**31 - 1), help="Houses, trees, traffic.")
+def simulator(host: str, port: int, seed: int) -> None:
+    """Serve a small driving world that speaks CARLA 0.9.16's protocol.
+
+    Any CARLA client script that stays within the supported API works against it. Stop it with Ctrl-C or SIGTERM.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    _allow_many_connections()
+    asyncio.run(_serve(host, port, seed))
+
+
+async def _serve(host: str, port: int, seed: int) -> None:
+    from carla_bridge.simulator.renderer import PandaRenderer
+    from carla_bridge.simulator.server import SimulatorServer
+    from carla_bridge.simulator.town import build_town
+    from carla_bridge.simulator.world import World
+
+    town, network = build_town(seed)
+    server = SimulatorServer(World(town, network, seed), lambda: PandaRenderer(town))
+    task = asyncio.current_task()
+    assert task is not None
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await server.renderer_ready()
+        try:
+            await server.start(host, port)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise click.ClickException(
+                f"cannot listen on {host}:{port} and the port after it: {reason}. "
+                "Choose other ones with --port, or stop what uses them."
+            ) from error
+        click.echo(f"Simulator of CARLA 0.9.16 listening on {host}:{server.port}, seed {seed}.")
+        with contextlib.suppress(asyncio.CancelledError):
+            await server.serve_forever()
+        click.echo("Simulator stopped.")
+    except asyncio.CancelledError:
+        click.echo("Simulator stopped.")
+    finally:
+        await server.stop()
+
+
+def _allow_many_connections() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,91 @@
+"""Batches: CARLA's 22 commands, each an index and its fields."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from carla_bridge.simulator import wire
+from carla_bridge.simulator.errors import RefusedError
+from carla_bridge.simulator.methods_actors import ActorMethods, spawn, steer_walker
+from carla_bridge.simulator.world import World
+
+SPAWN, DESTROY, WALKER_STATE = 0, 1, 7
+METHODS = {
+    2: "apply_control_to_vehicle",
+    3: "apply_ackermann_control_to_vehicle",
+    4: "apply_control_to_walker",
+    5: "apply_physics_control",
+    6: "set_actor_transform",
+    8: "set_actor_target_velocity",
+    9: "set_actor_target_angular_velocity",
+    10: "add_actor_impulse",
+    11: "add_actor_force",
+    12: "add_actor_angular_impulse",
+    13: "add_actor_torque",
+    14: "set_actor_simulate_physics",
+    15: "set_actor_enable_gravity",
+    16: "set_actor_autopilot",
+    17: "show_vehicle_debug_telemetry",
+    18: "set_vehicle_light_state",
+    19: "set_actor_location",
+    20: "console_command",
+    21: "set_traffic_light_state",
+}
+"""The RPC that does the same as a command."""
+
+
+def run_batch(world: World, actors: ActorMethods, commands: Any) -> list[object]:
+    """Do all commands in order; each has its own answer, and one that fails stops none of the others."""
+    return [_answer(world, actors, command) for command in wire.items(commands, "commands")]
+
+
+def _answer(world: World, actors: ActorMethods, command: Any) -> object:
+    try:
+        index, fields = wire.items(wire.items(command, "command", 1)[0], "command", 2)[:2]
+        return wire.success(
+            _run(world, actors, wire.whole(index, "command index"), wire.items(fields, "command fields"))
+        )
+    except RefusedError as refusal:
+        return wire.failure(str(refusal))
+
+
+def _run(world: World, actors: ActorMethods, index: int, fields: Sequence[Any]) -> int:
+    """The id of the actor concerned."""
+    if index == SPAWN:
+        return _spawn(world, actors, fields)
+    if index == 20:
+        raise RefusedError("not served: command ConsoleCommand")
+    if index not in METHODS and index not in (DESTROY, WALKER_STATE):
+        raise RefusedError(f"not served: command {index}")
+    number = wire.whole(wire.items(fields, "command fields", 1)[0], "actor id")
+    if index == DESTROY:
+        if not actors.destroy_actor(number):
+            raise RefusedError(f"unable to destroy actor {number}: not found")
+    elif index == WALKER_STATE:
+        steer_walker(world, *_exactly(fields, 3))
+    else:
+        method = getattr(actors, METHODS[index], None)
+        if method is None:
+            raise RefusedError(f"not served: {METHODS[index]}")
+        arguments = list(fields)
+        if index == 18:
+            arguments = [number, [fields[1]]]
+        method(*_exactly(arguments, 2))
+    return number
+
+
+def _spawn(world: World, actors: ActorMethods, fields: Sequence[Any]) -> int:
+    description, transform, parent, attachment, socket, after = _exactly(fields, 6)
+    optional = wire.items(parent, "parent")
+    if len(optional) == 2 and optional[0]:
+        actor = spawn(world, description, transform, optional[1], attachment, socket)
+    else:
+        actor = spawn(world, description, transform, None, 0, "")
+    for command in wire.items(after, "do_after"):
+        index, inner = wire.items(wire.items(command, "command", 1)[0], "command", 2)[:2]
+        filled = [actor.id, *wire.items(inner, "command fields")[1:]] if index != SPAWN else inner
+        _run(world, actors, wire.whole(index, "command index"), filled)
+    return actor.id
+
+
+def _exactly(fields: Sequence[Any], count: int) -> Sequence[Any]:
+    return wire.items(fields, "command fields", count)[:count]

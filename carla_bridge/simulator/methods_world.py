@@ -1,0 +1,150 @@
+"""RPCs about the world as a whole. Each public method serves the RPC of its name."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from carla_bridge.simulator import wire
+from carla_bridge.simulator.commands import run_batch
+from carla_bridge.simulator.errors import RefusedError
+from carla_bridge.simulator.messages import token
+from carla_bridge.simulator.methods_actors import ActorMethods
+from carla_bridge.simulator.opendrive import opendrive
+from carla_bridge.simulator.rpc import Caller
+from carla_bridge.simulator.scene import Pose, StaticObject
+from carla_bridge.simulator.settings import EpisodeSettings, WeatherParameters
+from carla_bridge.simulator.spawn_points import spawn_points
+from carla_bridge.simulator.streams import StreamHub
+from carla_bridge.simulator.world import World
+
+VERSION = "0.9.16"
+WORLD_STREAM = 1
+ANY_TAG = 255
+
+
+class WorldMethods:
+    """Episodes, settings, map, weather, ticks and batches."""
+
+    def __init__(
+        self,
+        world: World,
+        actors: ActorMethods,
+        hub: StreamHub,
+        tick: Callable[[], Awaitable[int]],
+        changed: Callable[[], None],
+        traffic_port: Callable[[], int],
+    ) -> None:
+        self._world = world
+        self._actors = actors
+        self._hub = hub
+        self._tick = tick
+        self._changed = changed
+        self._traffic_port = traffic_port
+        self._map = opendrive(world.network, world.town.name, world.signals, world.signs)
+        self._spawn_points = [wire.transform(place) for place in spawn_points(world.network)]
+
+    def version(self) -> str:
+        return VERSION
+
+    def get_episode_info(self) -> object:
+        return [self._world.episode, [token(WORLD_STREAM, self._hub.port)]]
+
+    def get_sensor_token(self, stream: Any) -> object:
+        number = wire.whole(stream, "stream id")
+        if number != WORLD_STREAM and not any(s.stream == number for s in self._world.sensors()):
+            raise RefusedError(f"there is no stream {number}: its sensor has been destroyed")
+        if not self._hub.has_listeners(number):
+            self._hub.expect(number)
+        return [token(number, self._hub.port)]
+
+    def get_episode_settings(self) -> object:
+        return self._world.settings.wire()
+
+    def set_episode_settings(self, settings: Any) -> int:
+        self._world.settings = EpisodeSettings.read(settings)
+        self._changed()
+        return self._world.frame
+
+    def load_new_episode(self, name: Any, reset_settings: Any = True, layers: Any = 0xFFFF) -> None:
+        wanted = wire.text(name, "map name")
+        ours = self._world.town.name
+        if wanted and wanted.rsplit("/", 1)[-1] != ours.rsplit("/", 1)[-1]:
+            raise RefusedError(f"map '{wanted}' not found: this simulator has only {ours}")
+        wire.whole(layers, "map layers")
+        if wire.flag(reset_settings, "reset_settings"):
+            self._world.settings = EpisodeSettings()
+        self._world.start_episode()
+        self._changed()
+
+    def get_available_maps(self) -> object:
+        return [f"/Game/{self._world.town.name}"]
+
+    def get_map_info(self) -> object:
+        return [self._world.town.name, self._spawn_points]
+
+    def get_map_data(self) -> str:
+        return self._map
+
+    def get_required_files(self, folder: Any = "") -> object:
+        wire.text(folder, "folder")
+        return []
+
+    def get_actor_definitions(self) -> object:
+        return self._world.library.wire()
+
+    async def tick_cue(self) -> int:
+        if not self._world.settings.synchronous:
+            return self._world.frame
+        return await self._tick()
+
+    async def apply_batch(self, commands: Any, do_tick: Any) -> list[object]:
+        answers = run_batch(self._world, self._actors, commands)
+        if wire.flag(do_tick, "do_tick") and self._world.settings.synchronous:
+            await self._tick()
+        return answers
+
+    def get_weather_parameters(self) -> object:
+        return list(self._world.weather.values)
+
+    def set_weather_parameters(self, weather: Any) -> None:
+        self._world.weather = WeatherParameters.read(weather)
+
+    def is_weather_enabled(self) -> bool:
+        return True
+
+    def query_lights_state(self, client: Any) -> object:
+        """The map has no lights that clients may switch."""
+        wire.text(client, "client")
+        return []
+
+    def get_all_level_BBs(self, tag: Any) -> object:  # noqa: N802 - CARLA's name
+        return [_box(thing) for thing in self._tagged(tag)]
+
+    def get_environment_objects(self, tag: Any) -> object:
+        return [
+            [wire.transform(thing.pose), _box(thing), number, f"{thing.kind}_{number}", thing.tag]
+            for number, thing in enumerate(self._tagged(tag))
+        ]
+
+    def is_traffic_manager_running(self, port: Any) -> bool:
+        """Always: the simulator drives the traffic itself, whatever port the client thinks of."""
+        wire.whole(port, "port", 0, 65535)
+        return True
+
+    def get_traffic_manager_running(self, caller: Caller, port: Any) -> object:
+        wire.whole(port, "port", 0, 65535)
+        return [caller.server_host, self._traffic_port()]
+
+    def destroy_traffic_manager(self, port: Any) -> bool:
+        wire.whole(port, "port", 0, 65535)
+        return True
+
+    def _tagged(self, tag: Any) -> list[StaticObject]:
+        wanted = wire.whole(tag, "tag", 0, ANY_TAG)
+        return [thing for thing in self._world.town.objects if wanted in (ANY_TAG, thing.tag)]
+
+
+def _box(thing: StaticObject) -> list[object]:
+    pose = thing.pose
+    middle = Pose(pose.x, pose.y, pose.z + thing.size[2] / 2, pose.pitch, pose.yaw, pose.roll)
+    place, turn = wire.transform(middle)
+    return [place, [side / 2 for side in thing.size], turn, thing.object_id]

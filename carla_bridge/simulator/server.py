@@ -1,0 +1,147 @@
+"""The simulator as a server: the clock of the world, and the sockets that clients talk to."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+from carla_bridge.simulator.actors import Sensor
+from carla_bridge.simulator.dispatch import Dispatcher
+from carla_bridge.simulator.messages import (
+    SensorType,
+    collision_value,
+    small_sensor,
+    world_state,
+)
+from carla_bridge.simulator.methods_actors import ActorMethods
+from carla_bridge.simulator.methods_world import WORLD_STREAM, WorldMethods
+from carla_bridge.simulator.pictures import KINDS, shot_of
+from carla_bridge.simulator.render_thread import RenderThread
+from carla_bridge.simulator.rpc import RpcServer
+from carla_bridge.simulator.scene import Renderer
+from carla_bridge.simulator.sensing import gnss, imu
+from carla_bridge.simulator.streams import StreamHub
+from carla_bridge.simulator.traffic_manager import TrafficManager
+from carla_bridge.simulator.world import Collision, World
+
+EARLY = 1e-6
+"""Seconds by which a periodic sensor may be early, so that rounding does not cost it a tick."""
+
+log = logging.getLogger(__name__)
+
+
+class SimulatorServer:
+    """Serves one world. `start`, then `serve_forever`, then `stop`, all in one event loop."""
+
+    def __init__(self, world: World, make_renderer: Callable[[], Renderer]) -> None:
+        self.world = world
+        self._hub = StreamHub()
+        self._renderer = RenderThread(make_renderer)
+        self._rpc: RpcServer
+        self._traffic_rpc = RpcServer(TrafficManager(world))
+        self._ticking = asyncio.Lock()
+        self._pictures: asyncio.Task[None] | None = None
+        self._mode_changed = asyncio.Event()
+        self._episode_shown = 0
+
+    async def start(self, host: str, port: int) -> None:
+        """Open the sockets. OSError if one is taken; the streams use the next port, or any if port is 0."""
+        await self._hub.start(host, port + 1 if port else 0)
+        await self._traffic_rpc.start(host, 0)
+        actors = ActorMethods(self.world, self._hub.port)
+        world = WorldMethods(
+            self.world, actors, self._hub, self.tick, self._mode_changed.set, lambda: self._traffic_rpc.port
+        )
+        self._rpc = RpcServer(Dispatcher(actors, world))
+        self._publish_state()
+        await self._rpc.start(host, port)
+
+    @property
+    def port(self) -> int:
+        return self._rpc.port
+
+    async def renderer_ready(self) -> None:
+        await self._renderer.ready()
+
+    async def serve_forever(self) -> None:
+        """Advance the world by itself while it is asynchronous; wait for ticks while it is synchronous."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            if self.world.settings.synchronous:
+                self._mode_changed.clear()
+                await self._mode_changed.wait()
+                due = loop.time()
+                continue
+            await self.tick()
+            due = max(due + self.world.settings.step, loop.time())
+            await asyncio.sleep(due - loop.time())
+
+    async def stop(self) -> None:
+        """Close every connection and release the renderer."""
+        await self._rpc.stop()
+        await self._traffic_rpc.stop()
+        await self._hub.stop()
+        if self._pictures is not None:
+            with contextlib.suppress(Exception):
+                await self._pictures
+        await asyncio.to_thread(self._renderer.close)
+
+    async def tick(self) -> int:
+        """One step of the world: the state goes out first, then the sensors' data. Returns the frame."""
+        async with self._ticking:
+            if self.world.settings.synchronous:
+                await self._hub.settle()
+            if self._pictures is not None:
+                await self._pictures
+            hits = self.world.step()
+            self._publish_state()
+            self._publish_collisions(hits)
+            self._publish_sensors()
+            return self.world.frame
+
+    def _publish_state(self) -> None:
+        state = world_state(self.world, self.world.episode != self._episode_shown)
+        self._episode_shown = self.world.episode
+        self._hub.greet(WORLD_STREAM, state)
+        self._hub.publish(WORLD_STREAM, state)
+
+    def _publish_collisions(self, hits: list[Collision]) -> None:
+        for sensor in self.world.sensors() if hits else ():
+            if sensor.blueprint == "sensor.other.collision" and self._hub.has_listeners(sensor.stream):
+                for hit in hits:
+                    if hit.actor is sensor.parent:
+                        value = collision_value(hit, self._hub.port)
+                        message = small_sensor(self.world, sensor, SensorType.COLLISION, value)
+                        self._hub.publish(sensor.stream, message)
+
+    def _publish_sensors(self) -> None:
+        world = self.world
+        cameras: list[Sensor] = []
+        for sensor in world.sensors():
+            if world.elapsed + EARLY < sensor.next_due or not self._hub.has_listeners(sensor.stream):
+                continue
+            sensor.next_due = max(sensor.next_due, world.elapsed - sensor.period) + sensor.period
+            if sensor.blueprint in KINDS:
+                cameras.append(sensor)
+            elif sensor.blueprint == "sensor.other.gnss":
+                message = small_sensor(world, sensor, SensorType.GNSS, gnss(sensor, world.frame))
+                self._hub.publish(sensor.stream, message)
+            elif sensor.blueprint == "sensor.other.imu":
+                value = imu(sensor, world.frame, max(sensor.period, world.settings.step))
+                message = small_sensor(world, sensor, SensorType.IMU, value)
+                self._hub.publish(sensor.stream, message)
+        self._pictures = None
+        if cameras and not world.settings.no_rendering:
+            shots = [shot_of(camera) for camera in cameras]
+            work = self._renderer.take(world.moment(), shots, world.frame, world.elapsed)
+            self._pictures = asyncio.create_task(self._send_pictures(work, world.frame))
+
+    async def _send_pictures(self, work: Awaitable[list[tuple[int, bytes]]], frame: int) -> None:
+        try:
+            images = await work
+        except Exception:
+            log.exception("the renderer failed at frame %d", frame)
+            return
+        for stream, message in images:
+            self._hub.publish(stream, message)

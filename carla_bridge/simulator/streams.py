@@ -1,0 +1,169 @@
+"""Data streams: one TCP connection per subscriber and stream, each with a bounded queue.
+
+In synchronous mode the world waits a little for a subscriber whose queue is full; one that stays full is set
+aside, and from then on, as in asynchronous mode, its oldest messages are dropped. So nobody slow or dead blocks
+the others for long, and memory stays bounded.
+"""
+
+import asyncio
+import logging
+import socket
+import struct
+from collections import deque
+from typing import cast
+
+QUEUE = 4
+"""Messages kept for a subscriber that does not read."""
+PATIENCE = 3.0
+"""Seconds that the world waits for a full queue in synchronous mode."""
+HANDSHAKE = 10.0
+"""Seconds within which a connection must name its stream."""
+SUBSCRIPTION = 0.5
+"""Seconds that the world waits for the subscription to a stream whose token was just handed out."""
+SEND_BUFFER = 1 << 21
+
+log = logging.getLogger(__name__)
+
+
+class Subscriber(asyncio.Protocol):
+    """One connection: it names its stream in four bytes, then only reads."""
+
+    def __init__(self, hub: "StreamHub") -> None:
+        self._hub = hub
+        self._greeting = b""
+        self._pending: deque[bytes] = deque()
+        self._writable = True
+        self._transport: asyncio.Transport
+        self._deadline: asyncio.TimerHandle
+        self.stream: int | None = None
+        self.set_aside = False
+        self.room = asyncio.Event()
+        self.room.set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=0)
+        peer = self._transport.get_extra_info("socket")
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        self._deadline = asyncio.get_running_loop().call_later(HANDSHAKE, self._give_up)
+        self._hub.connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.stream is not None:
+            return  # nothing more is expected; whatever it is, it is not kept
+        self._greeting += data[:4]
+        if len(self._greeting) >= 4:
+            self._deadline.cancel()
+            self.stream = struct.unpack("<I", self._greeting[:4])[0]
+            self._hub.joined(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        self._pending.clear()
+        self.room.set()
+        self._hub.connections.discard(self)
+        self._hub.left(self)
+
+    def pause_writing(self) -> None:
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        while self._pending and self._writable:
+            self._transport.write(self._pending.popleft())
+        if len(self._pending) < QUEUE:
+            self.room.set()
+        if not self._pending:
+            self.set_aside = False
+
+    def send(self, message: bytes) -> None:
+        """Queue a message; the oldest waiting one goes if there is no room."""
+        if self._writable and not self._pending:
+            self._transport.write(message)
+            return
+        self._pending.append(message)
+        while len(self._pending) > QUEUE:
+            self._pending.popleft()
+        if len(self._pending) >= QUEUE:
+            self.room.clear()
+
+    def close(self) -> None:
+        self._transport.abort()
+
+    def _give_up(self) -> None:
+        log.debug("closed a stream connection that named no stream")
+        self._transport.abort()
+
+
+class StreamHub:
+    """All streams of the server."""
+
+    def __init__(self) -> None:
+        self.connections: set[Subscriber] = set()
+        self._streams: dict[int, list[Subscriber]] = {}
+        self._expected: dict[int, asyncio.Event] = {}
+        self._greetings: dict[int, bytes] = {}
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; OSError if the port is taken."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: Subscriber(self), host, port, backlog=1024)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for subscriber in list(self.connections):
+            subscriber.close()
+
+    def greet(self, stream: int, message: bytes) -> None:
+        """Remember the message that a new subscriber of the stream gets at once."""
+        self._greetings[stream] = message
+
+    def expect(self, stream: int) -> None:
+        """A client has asked for this stream's token and will subscribe in a moment."""
+        self._expected[stream] = asyncio.Event()
+
+    def joined(self, subscriber: Subscriber) -> None:
+        assert subscriber.stream is not None
+        self._streams.setdefault(subscriber.stream, []).append(subscriber)
+        expected = self._expected.pop(subscriber.stream, None)
+        if expected is not None:
+            expected.set()
+        greeting = self._greetings.get(subscriber.stream)
+        if greeting is not None:
+            subscriber.send(greeting)
+
+    def left(self, subscriber: Subscriber) -> None:
+        others = self._streams.get(subscriber.stream) if subscriber.stream is not None else None
+        if others and subscriber in others:
+            others.remove(subscriber)
+            if not others and subscriber.stream is not None:
+                del self._streams[subscriber.stream]
+
+    def has_listeners(self, stream: int) -> bool:
+        return stream in self._streams
+
+    def publish(self, stream: int, message: bytes) -> None:
+        for subscriber in self._streams.get(stream, ()):
+            subscriber.send(message)
+
+    async def settle(self) -> None:
+        """Wait, within bounds, for promised subscriptions and for room in every queue."""
+        if self._expected:
+            waiting = [asyncio.ensure_future(event.wait()) for event in self._expected.values()]
+            _, late = await asyncio.wait(waiting, timeout=SUBSCRIPTION)
+            for task in late:
+                task.cancel()
+            self._expected.clear()
+        full = [s for s in self.connections if not s.room.is_set() and not s.set_aside]
+        if full:
+            waiting = [asyncio.ensure_future(subscriber.room.wait()) for subscriber in full]
+            _, late = await asyncio.wait(waiting, timeout=PATIENCE)
+            for task in late:
+                task.cancel()
+            for subscriber in full:
+                subscriber.set_aside = not subscriber.room.is_set()

@@ -1,0 +1,236 @@
+"""The simulated world: its actors, its clock, and what one tick does to them."""
+
+from dataclasses import dataclass, replace
+from math import radians
+
+from carla_bridge.simulator.actors import (
+    Actor,
+    Sensor,
+    TrafficLight,
+    TrafficSign,
+    Vehicle,
+    Walker,
+)
+from carla_bridge.simulator.blueprints import BlueprintLibrary
+from carla_bridge.simulator.collisions import Obstacles, footprints, overlapping_pairs
+from carla_bridge.simulator.errors import RefusedError
+from carla_bridge.simulator.physics import step_vehicle, stop_dead
+from carla_bridge.simulator.posing import attached
+from carla_bridge.simulator.road_network import RoadNetwork
+from carla_bridge.simulator.scene import Moment, MovingObject, Pose, Town, TrafficLightState
+from carla_bridge.simulator.semantics import FIRST_STATIC_ID, Tag, next_actor_id
+from carla_bridge.simulator.settings import EpisodeSettings, WeatherParameters
+from carla_bridge.simulator.signal_groups import group_lights
+from carla_bridge.simulator.signals import speed_signs, traffic_lights
+from carla_bridge.simulator.spawning import make_actor
+from carla_bridge.simulator.traffic import Traffic
+from carla_bridge.simulator.walking import step_walker
+
+BRAKE_LIGHTS = 0x8
+LANE_WIDTH = 3.5
+
+
+@dataclass(frozen=True)
+class Collision:
+    """An actor hit another one, or a thing of the map."""
+
+    actor: Actor
+    other: Actor
+    impulse: tuple[float, float, float]
+
+
+class World:
+    """One map and its episodes. Not thread-safe: one thread owns it."""
+
+    def __init__(self, town: Town, network: RoadNetwork, seed: int) -> None:
+        self.town = town
+        self.network = network
+        self.seed = seed
+        self.library = BlueprintLibrary()
+        self.obstacles = Obstacles(town.objects)
+        self.signals = traffic_lights(network)
+        self.signs = speed_signs(network, FIRST_STATIC_ID + len(self.signals))
+        self.settings = EpisodeSettings()
+        self.frame = 0
+        self.episode = 0
+        self._last_id = 0
+        self._last_stream = 1
+        self.start_episode()
+
+    def start_episode(self) -> None:
+        """A fresh episode of the same map: new ids, nobody on the roads, clock at zero."""
+        self.episode += 1
+        self.elapsed = 0.0
+        self.weather = WeatherParameters()
+        self.actors: dict[int, Actor] = {}
+        lights = []
+        for signal in self.signals:
+            pose = Pose(signal.x, signal.y, 0.0, yaw=signal.facing)
+            light = TrafficLight(self._new_id(), "traffic.traffic_light", pose, signal=signal, tag=Tag.TRAFFIC_LIGHT)
+            light.extent, light.box_centre = (1.5, max(signal.reach, 1.0) / 2, 2.8), (0.0, 0.0, 2.8)
+            lights.append(light)
+        self.signal_groups = group_lights(lights)
+        signs = [
+            TrafficSign(
+                self._new_id(),
+                f"traffic.speed_limit.{signal.speed}",
+                Pose(signal.x, signal.y, 0.0, yaw=signal.facing),
+                signal=signal,
+                extent=(0.1, 0.4, 1.5),
+                box_centre=(0.0, 0.0, 1.5),
+                tag=Tag.TRAFFIC_SIGN,
+            )
+            for signal in self.signs
+        ]
+        self.spectator = Actor(self._new_id(), "spectator", Pose(0.0, 0.0, 60.0, pitch=-60.0))
+        self.actors = {actor.id: actor for actor in (*lights, *signs, self.spectator)}
+        self.traffic = Traffic(self.network, lights, self.seed)
+
+    def actor(self, number: int) -> Actor:
+        found = self.actors.get(number)
+        if found is None:
+            raise RefusedError(f"there is no actor {number}: it was never spawned or has been destroyed")
+        return found
+
+    def vehicle(self, number: int) -> Vehicle:
+        found = self.actor(number)
+        if not isinstance(found, Vehicle):
+            raise RefusedError(f"actor {number} is a {found.blueprint}, not a vehicle")
+        return found
+
+    def walker(self, number: int) -> Walker:
+        found = self.actor(number)
+        if not isinstance(found, Walker):
+            raise RefusedError(f"actor {number} is a {found.blueprint}, not a walker")
+        return found
+
+    def light(self, number: int) -> TrafficLight:
+        found = self.actor(number)
+        if not isinstance(found, TrafficLight):
+            raise RefusedError(f"actor {number} is a {found.blueprint}, not a traffic light")
+        return found
+
+    def spawn(self, blueprint: str, given: list[tuple[str, int, str]], pose: Pose, parent: int | None) -> Actor:
+        """Put a new actor into the world, or refuse and say why."""
+        if blueprint not in self.library:
+            raise RefusedError(f"not served: blueprint '{blueprint}'")
+        mother = None if parent is None else self.actor(parent)
+        actor = make_actor(self._new_id(), self.library[blueprint], given, pose, mother)
+        if isinstance(actor, Vehicle | Walker):
+            self._check_room(actor)
+        if actor.stream:
+            self._last_stream += 1
+            actor.stream = self._last_stream
+        if isinstance(actor, Vehicle):
+            actor.speed_limit = self.network.nearest(pose.x, pose.y, radians(pose.yaw))[0].speed_limit
+        self.actors[actor.id] = actor
+        return actor
+
+    def destroy(self, number: int) -> bool:
+        """Remove an actor and what is attached to it; False if it is unknown or part of the map."""
+        actor = self.actors.get(number)
+        if actor is None or isinstance(actor, TrafficLight | TrafficSign) or actor is self.spectator:
+            return False
+        for other in [other for other in self.actors.values() if other.parent is actor]:
+            self.destroy(other.id)
+        if isinstance(actor, Vehicle):
+            self.traffic.unregister(actor)
+        del self.actors[number]
+        return True
+
+    def step(self) -> list[Collision]:
+        """One tick: lights, drivers, physics, walkers, collisions."""
+        dt = self.settings.step
+        self.frame += 1
+        self.elapsed += dt
+        for group in dict.fromkeys(self.signal_groups.values()):
+            group.step(dt)
+        vehicles = [actor for actor in self.actors.values() if isinstance(actor, Vehicle)]
+        walkers = [actor for actor in self.actors.values() if isinstance(actor, Walker)]
+        before = [(actor, actor.pose) for actor in vehicles]
+        self.traffic.step(vehicles, walkers, dt)
+        for vehicle in vehicles:
+            step_vehicle(vehicle, dt)
+        for walker in walkers:
+            step_walker(walker, dt)
+        collisions = self._collide(before, walkers)
+        for actor in self.actors.values():
+            if actor.parent is not None and actor.mount is not None:
+                actor.pose = attached(actor.parent.pose, actor.mount)
+                actor.velocity = actor.parent.velocity
+        return collisions
+
+    def moment(self) -> Moment:
+        """What the renderer needs to know of this tick."""
+        moving: list[MovingObject] = []
+        lights: list[TrafficLightState] = []
+        for actor in self.actors.values():
+            if isinstance(actor, Vehicle):
+                flags = actor.lights | (BRAKE_LIGHTS if actor.control.brake > 0.05 else 0)
+                moving.append(
+                    MovingObject(
+                        actor.id,
+                        actor.blueprint,
+                        actor.pose,
+                        actor.extent,
+                        int(actor.tag),
+                        actor.colour,
+                        actor.travelled / 0.34,
+                        flags,
+                    )
+                )
+            elif isinstance(actor, Walker):
+                base = replace(actor.pose, z=actor.pose.z - actor.extent[2], pitch=0.0, roll=0.0)
+                look = (actor.id, actor.blueprint, base, actor.extent, int(actor.tag), actor.colour)
+                moving.append(MovingObject(*look, actor.gait))
+            elif isinstance(actor, TrafficLight):
+                lights.append(TrafficLightState(actor.signal.object_id, actor.state))
+        return Moment(moving, lights, self.weather.seen)
+
+    def sensors(self) -> list[Sensor]:
+        return [actor for actor in self.actors.values() if isinstance(actor, Sensor)]
+
+    def _new_id(self) -> int:
+        self._last_id = next_actor_id(self._last_id)
+        return self._last_id
+
+    def _check_room(self, actor: Actor) -> None:
+        solid = [other for other in self.actors.values() if isinstance(other, Vehicle | Walker)]
+        boxes = footprints([actor, *solid])
+        taken = any(first == 0 for first, _ in overlapping_pairs(boxes))
+        if taken or self.obstacles.hit_by(boxes[0]) is not None:
+            raise RefusedError("Spawn failed because of collision at spawn position")
+
+    def _collide(self, before: list[tuple[Vehicle, Pose]], walkers: list[Walker]) -> list[Collision]:
+        bodies: list[Vehicle | Walker] = [v for v, _ in before if v.collides]
+        bodies += [walker for walker in walkers if walker.collides or walker.steered]
+        boxes = footprints(bodies)
+        previous = dict(before)
+        hits: list[Collision] = []
+        for i, j in overlapping_pairs(boxes):
+            one, two = bodies[i], bodies[j]
+            if isinstance(one, Walker) and isinstance(two, Walker):
+                continue
+            hits += [_hit(one, two), _hit(two, one)]
+            for body, other in ((one, two), (two, one)):
+                if isinstance(body, Vehicle) and _approaches(body, other):
+                    stop_dead(body, previous[body])
+        for number, body in enumerate(bodies):
+            if isinstance(body, Vehicle) and not body.autopilot and body.speed:
+                thing = self.obstacles.hit_by(boxes[number])
+                if thing is not None:
+                    wall = Actor(0, f"static.{thing.kind}", thing.pose, tag=Tag(thing.tag))
+                    hits.append(_hit(body, wall))
+                    stop_dead(body, previous[body])
+        return hits
+
+
+def _approaches(body: Actor, other: Actor) -> bool:
+    toward = (other.pose.x - body.pose.x, other.pose.y - body.pose.y)
+    return body.velocity[0] * toward[0] + body.velocity[1] * toward[1] > 0.0
+
+
+def _hit(actor: Actor, other: Actor) -> Collision:
+    mass = actor.model.mass if isinstance(actor, Vehicle) else 75.0
+    dvx, dvy = actor.velocity[0] - other.velocity[0], actor.velocity[1] - other.velocity[1]
+    return Collision(actor, other, (-dvx * mass, -dvy * mass, 0.0))
