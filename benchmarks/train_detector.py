@@ -138,7 +138,7 @@ def _report(console: Console, model: TinyYolo, groups: dict[str, list[Frame]], m
     objective = DetectionObjective(model.config.anchors, min_size=min_size)
     rows: dict[str, object] = {}
     for name, frames in groups.items():
-        scores = score(model, objective, scoring_batches(frames, model.config.input_size))
+        scores = score(model, objective, scoring_batches(frames, model.config.input_size)).overall
         rows[name] = scores.to_json()
         classes = ", ".join(
             f"{label} {score.map_50:.3f} ({score.objects})"

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 
+from fedagem.detection.openfl_model import read_openfl_model
 from fedagem.errors import DataError
+from fedagem.plan import load_plan
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
+
+MODEL_TEMPLATE = "models.tiny_yolo.TinyYolo"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A detector, and the objective's settings of the plan that it was trained with, where there was one."""
+
+    model: TinyYolo
+    objective_settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def save_detector(model: TinyYolo, path: Path) -> None:
@@ -19,20 +35,42 @@ def save_detector(model: TinyYolo, path: Path) -> None:
     partial.replace(path)
 
 
-def load_detector(path: Path) -> TinyYolo:
-    """The model of a `.pt` file, in evaluation mode; a file that is not one of ours is refused."""
+def load_detector(path: Path, plan: Path | None = None) -> Checkpoint:
+    """A detector in evaluation mode from a `.pt` file, or from a run's `.pbuf` file with the plan of the run.
+
+    Without `plan`, a `.pbuf` file's plan is looked for where runs keep it: `plan/plan.yaml` beside its folder.
+    """
     if not path.is_file():
         raise DataError(f"there is no model at {path}.")
+    if path.suffix == ".pbuf":
+        settings = _settings_of_plan(plan or path.resolve().parent.parent / "plan" / "plan.yaml", path)
+        model_settings = settings["model"].get("settings", {})
+        objective = settings.get("objective", {}).get("settings", {})
+        return Checkpoint(_build(model_settings, read_openfl_model(path), path), objective)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise DataError(f"{path} is not a model file of plain weights: {reason}") from error
+        raise DataError(f"{path} is not a model file of plain weights (.pt) or of OpenFL (.pbuf).") from error
     if not isinstance(content, dict) or not {"model", "config"} <= set(content):
         raise DataError(f"{path} holds no detector: it needs the entries 'model' and 'config'.")
+    return Checkpoint(_build(content["config"], content["model"], path))
+
+
+def _settings_of_plan(plan: Path, model: Path) -> dict[str, Any]:
+    if not plan.is_file():
+        raise DataError(f"{model} needs the plan of its run, which is not at {plan}: name it with --plan.")
+    runner = load_plan(plan).get("task_runner", {}).get("settings", {})
+    template = runner.get("model", {}).get("template")
+    if template != MODEL_TEMPLATE:
+        raise DataError(f"the plan {plan} trains {template!r}, which is not the detector {MODEL_TEMPLATE!r}.")
+    settings: dict[str, Any] = runner
+    return settings
+
+
+def _build(settings: Mapping[str, Any], weights: Mapping[str, Tensor], path: Path) -> TinyYolo:
     try:
-        model = TinyYolo.of(TinyYoloConfig.from_settings(content["config"]))
-        model.load_state_dict(content["model"])
-    except (ValueError, TypeError, RuntimeError) as error:
+        model = TinyYolo.of(TinyYoloConfig.from_settings(settings))
+        model.load_state_dict(dict(weights))
+    except (ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise DataError(f"{path} does not fit TinyYOLO: {' '.join(str(error).split())}") from error
     return model.eval()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ from models.letterbox import Letterbox
 from models.tiny_yolo import TinyYolo
 from models.yolo_decode import Detections, detect
 
+AnyFrame = TypeVar("AnyFrame", bound=LabelledFrame)
+
 RANKED_CONFIDENCE = 0.005
 """mAP ranks all detections, so its threshold only cuts what could not matter."""
 
@@ -27,6 +30,15 @@ class ScoringBatch:
 
     batch: dict[str, Tensor]
     letterbox: Letterbox
+    domain: str = ""
+
+
+@dataclass(frozen=True)
+class DomainScores:
+    """Scores over all frames, and for each domain (city, highway, a town) on its own."""
+
+    overall: DetectionScores
+    domains: dict[str, DetectionScores]
 
 
 @dataclass
@@ -42,17 +54,23 @@ class Stopwatch:
 
 
 def scoring_batches(
-    frames: Iterable[LabelledFrame], input_size: tuple[int, int], *, batch_size: int = 32, max_boxes: int = 100
+    frames: Iterable[LabelledFrame],
+    input_size: tuple[int, int],
+    *,
+    domain: str = "",
+    batch_size: int = 32,
+    max_boxes: int = 100,
 ) -> Iterator[ScoringBatch]:
     """Consecutive frames of one size in batches; keep the list to score many models on the same frames."""
     for group in same_size_groups(frames, batch_size):
-        yield ScoringBatch(make_batch(group, input_size, max_boxes), Letterbox(frame_size(group[0]), input_size))
+        letterbox = Letterbox(frame_size(group[0]), input_size)
+        yield ScoringBatch(make_batch(group, input_size, max_boxes), letterbox, domain)
 
 
-def same_size_groups(frames: Iterable[LabelledFrame], size: int) -> Iterator[list[LabelledFrame]]:
+def same_size_groups(frames: Iterable[AnyFrame], size: int) -> Iterator[list[AnyFrame]]:
     """At most `size` consecutive frames that share their width and height."""
     for _, group in groupby(frames, key=frame_size):
-        members: list[LabelledFrame] = []
+        members: list[AnyFrame] = []
         for frame in group:
             members.append(frame)
             if len(members) == size:
@@ -63,12 +81,16 @@ def same_size_groups(frames: Iterable[LabelledFrame], size: int) -> Iterator[lis
 
 
 def score(
-    model: TinyYolo, objective: DetectionObjective, batches: Iterable[ScoringBatch], watch: Stopwatch | None = None
-) -> DetectionScores:
+    model: TinyYolo,
+    objective: DetectionObjective,
+    batches: Iterable[ScoringBatch],
+    watch: Stopwatch | None = None,
+) -> DomainScores:
     """Mean average precision of a model on annotated frames whose labels index the model's classes."""
     watch = watch or Stopwatch()
     anchors = torch.tensor(objective.anchors)
-    evaluator = DetectionEvaluator(model.config.classes, objective.min_size)
+    overall = DetectionEvaluator(model.config.classes, objective.min_size)
+    domains: dict[str, DetectionEvaluator] = {}
     model.eval()
     now = time.perf_counter()
     for part in batches:
@@ -77,14 +99,20 @@ def score(
             head = objective.logits(model, part.batch)
         now = watch.add("inference", now)
         found = detect(head, anchors, confidence=RANKED_CONFIDENCE, overlap=objective.thresholds.overlap)
-        evaluator.add(found, part.batch["boxes"], part.letterbox)
+        if part.domain not in domains:
+            domains[part.domain] = DetectionEvaluator(model.config.classes, objective.min_size)
+        for evaluator in (overall, domains[part.domain]):
+            evaluator.add(found, part.batch["boxes"], part.letterbox)
         now = watch.add("evaluation", now)
-    scores = evaluator.scores()
+    total = overall.scores()
+    parts = {name: part.scores() for name, part in domains.items()} if len(domains) > 1 else {}
     watch.add("evaluation", now)
-    return scores
+    return DomainScores(total, parts or dict.fromkeys(domains, total))
 
 
-def detect_in_frames(model: TinyYolo, objective: DetectionObjective, frames: list[LabelledFrame]) -> list[Detections]:
+def detect_in_frames(
+    model: TinyYolo, objective: DetectionObjective, frames: Sequence[LabelledFrame]
+) -> list[Detections]:
     """Detections of frames of one size at the objective's thresholds, per frame, boxes in the frame's pixels."""
     letterbox = Letterbox(frame_size(frames[0]), model.config.input_size)
     model.eval()
