@@ -1,0 +1,28 @@
+"""Fixtures for every room."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the repository."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def data_pack() -> Callable[[str], Path]:
+    """Finds a pack of test data by name, or skips: FEDAGEM_DATA, or `shared/data` beside the repository."""
+    root = Path(os.environ.get("FEDAGEM_DATA", REPOSITORY.parent / "shared" / "data"))
+
+    def find(name: str) -> Path:
+        if not (root / name).exists():
+            pytest.skip(f"the data pack {name!r} is not in {root} (set FEDAGEM_DATA to the folder that has it)")
+        return root / name
+
+    return find
