@@ -67,13 +67,18 @@ class CameraPair:
             sensor.listen(images.put)
             self._queues.append(images)
 
-    def next_shot(self, timeout: float) -> Shot | None:
-        """The next two images of one frame, or None where they are not complete in time."""
+    def stop(self) -> None:
+        for sensor in self.sensors:
+            if sensor.is_listening:
+                sensor.stop()
+
+    def next_shot(self, earliest: int, timeout: float) -> Shot | None:
+        """The next two images of one frame, `earliest` or later, or None where they are not there in time."""
         deadline = time.monotonic() + timeout
         while True:
             for number, images in enumerate(self._queues):
                 if self._held[number] is None:
-                    self._held[number] = _get(images, deadline)
+                    self._held[number] = _get(images, earliest, deadline)
             colour, mask = self._held
             if colour is None or mask is None:
                 return None
@@ -83,8 +88,11 @@ class CameraPair:
             self._held[0 if colour.frame < mask.frame else 1] = None
 
 
-def _get(images: "queue.SimpleQueue[Any]", deadline: float) -> Any:
-    try:
-        return images.get(timeout=max(deadline - time.monotonic(), 0.0))
-    except queue.Empty:
-        return None
+def _get(images: "queue.SimpleQueue[Any]", earliest: int, deadline: float) -> Any:
+    while True:
+        try:
+            image = images.get(timeout=max(deadline - time.monotonic(), 0.0))
+        except queue.Empty:
+            return None
+        if image.frame >= earliest:
+            return image

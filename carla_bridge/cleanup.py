@@ -27,7 +27,7 @@ def leftovers(world: Any) -> list[Any]:
 
 
 def destroy(client: Any, actors: Iterable[Any]) -> None:
-    """Stop and destroy sensors first, then controllers, then what they were attached to."""
+    """Destroy sensors first, then walkers' controllers, then what they were attached to."""
     import carla
 
     actors = list(actors)
@@ -36,12 +36,9 @@ def destroy(client: Any, actors: Iterable[Any]) -> None:
         [actor for actor in actors if actor.type_id.startswith("controller.")],
         [actor for actor in actors if not actor.type_id.startswith(("sensor.", "controller."))],
     )
+    for controller in stages[1]:
+        controller.stop()
     for stage in stages:
-        for actor in stage:
-            if actor.type_id.startswith("sensor.") and not actor.is_listening:
-                continue
-            if hasattr(actor, "stop"):
-                actor.stop()
         if stage:
             client.apply_batch_sync([carla.command.DestroyActor(actor.id) for actor in stage], False)
 

@@ -152,6 +152,8 @@ class Fleet:
 
     def _set_up(self) -> None:
         config, server = self.config, self.config.server
+        for change in config.schedule.weather:
+            _weather(change.weather)
         sensors = 2 * len(config.vehicles)
         self.client = connect(server.host, server.port, timeout=server.timeout_seconds, sensors=sensors)
         self.world = self._load(server.town)
@@ -226,16 +228,17 @@ class Fleet:
     def _shots(self) -> list[Shot]:
         """One shot of every vehicle.
 
-        A server may deliver an image with an interval a step early or late: it is taken as it comes, and its
-        own frame number gives its time.
+        A server may deliver images of cameras with an interval a step early or late: they are taken as they
+        come, and their own frame number gives their time. Images between two frames are none of ours.
         """
         every_tick = self.config.ticks_per_frame == 1
         patience = self.config.server.timeout_seconds if every_tick else GRACE_SECONDS
+        earliest = self._due - self.config.ticks_per_frame // 2
         shots: dict[str, Shot] = {}
         for _ in range(1 if every_tick else self.config.ticks_per_frame + 1):
             for driver in self.drivers:
                 if driver.config.name not in shots:
-                    shot = driver.cameras.next_shot(patience)
+                    shot = driver.cameras.next_shot(earliest, patience)
                     if shot is not None:
                         shots[driver.config.name] = shot
             if len(shots) == len(self.drivers):
@@ -288,6 +291,8 @@ class Fleet:
         self._cleanup.callback(undo)
 
     def _destroy_all(self) -> None:
+        for driver in self.drivers:
+            driver.cameras.stop()
         walkers = self._walkers.controllers + self._walkers.spawned
         destroy(self.client, self.world.get_actors(self._spawned + walkers))
 

@@ -1,0 +1,294 @@
+"""The fleet on the embedded simulator, through the real client."""
+
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import msgpack
+import numpy as np
+import pytest
+
+from carla_bridge.annotation import DEFAULT_TAGS, RIDER
+from carla_bridge.config import parse_config
+from carla_bridge.connection import connect
+from carla_bridge.errors import ConfigError, ServerUnreachableError
+from carla_bridge.regions import speed_limits
+
+REGIONS = {"city": {"max_speed": 55}, "highway": {"min_speed": 80}}
+TRAFFIC = {"city": {"vehicles": 12, "two_wheelers": 6, "walkers": 6}, "highway": {"vehicles": 4}}
+VEHICLES = [{"name": "vehicle_1", "region": "city"}, {"name": "vehicle_2", "region": "city"}]
+
+
+def config_for(simulator, **changes):
+    settings = {"regions": REGIONS, "traffic": TRAFFIC, "vehicles": VEHICLES, "seed": 3, **changes}
+    return parse_config({**settings, "host": simulator.host, "port": simulator.port})
+
+
+def actors_and_mode(host, port):
+    """All vehicles, walkers, sensors and controllers of a server, and whether it is synchronous."""
+    client = connect(host, port, timeout=20.0, sensors=0)
+    world = client.get_world()
+    kinds = ("vehicle.", "walker.", "sensor.", "controller.")
+    found = [actor.type_id for actor in world.get_actors() if actor.type_id.startswith(kinds)]
+    settings = world.get_settings()
+    return found, settings.synchronous_mode, settings.fixed_delta_seconds
+
+
+@pytest.fixture
+def untouched(simulator, isolated):
+    """Fails the test that leaves anything behind on the server."""
+    yield
+    assert isolated(actors_and_mode, simulator.host, simulator.port) == ([], False, None)
+
+
+def plain_boxes(mask, ego_id, min_pixels):
+    """Boxes by one boolean mask per class and id."""
+    tags, ids = mask[..., 2].astype(int), mask[..., 1] + 256 * mask[..., 0].astype(int)
+    boxes = {}
+    for label, group in enumerate(DEFAULT_TAGS.values()):
+        for number in np.unique(ids[np.isin(tags, group)]):
+            if number in (0, ego_id % 65536):
+                continue
+            mine = np.isin(tags, group)
+            if set(group) & {18, 19}:
+                mine |= tags == RIDER
+            rows, columns = np.nonzero(mine & (ids == number))
+            if len(rows) >= min_pixels:
+                x, y = columns.min(), rows.min()
+                boxes[label, int(number)] = (x, y, columns.max() - x + 1, rows.max() - y + 1, len(rows))
+    return boxes
+
+
+def compare_boxes(config):
+    from carla_bridge.fleet import Fleet
+
+    compared, kinds = 0, set()
+    with Fleet(config) as fleet:
+        for _ in range(25):
+            for capture in fleet.capture():
+                frame = fleet.annotate(capture)
+                expected = plain_boxes(capture.shot.mask_bgra(), capture.ego_id, config.min_pixels)
+                found = {
+                    (box.label, box.object_id): (box.x, box.y, box.width, box.height, box.pixels)
+                    for box in frame.annotations
+                }
+                assert found == expected, (found, expected)
+                bgra = capture.shot.colour_bgra()
+                assert np.array_equal(frame.image, bgra[..., 2::-1])
+                compared += len(found)
+                kinds |= {label for label, _ in found}
+    return compared, kinds
+
+
+@pytest.mark.usefixtures("untouched")
+def test_boxes_equal_the_masks(simulator, isolated):
+    compared, kinds = isolated(compare_boxes, config_for(simulator))
+    assert compared > 50
+    assert len(kinds) >= 3
+
+
+def poses(config):
+    from carla_bridge.fleet import Fleet
+
+    rows = []
+    with Fleet(config) as fleet:
+        for _ in range(8):
+            captures = fleet.capture()
+            snapshot = fleet.world.get_snapshot()
+            for driver, capture in zip(fleet.drivers, captures, strict=True):
+                shot = capture.shot
+                mount = snapshot.find(driver.actor.id).get_transform()
+                import carla
+
+                there = mount.transform(carla.Location(x=config.camera.x, z=config.camera.z))
+                here = shot.colour.transform.location
+                rows.append(
+                    (
+                        snapshot.frame,
+                        shot.colour.frame,
+                        shot.mask.frame,
+                        here.distance(there),
+                        here.distance(shot.mask.transform.location),
+                        capture.timestamp,
+                        shot.colour.timestamp - snapshot.timestamp.elapsed_seconds,
+                    )
+                )
+    return rows
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("rate", [20, 2])
+def test_frame_time_and_camera_pose_agree(simulator, isolated, rate):
+    rows = isolated(poses, config_for(simulator, frames_per_second=rate))
+    for world, colour, mask, off_mount, apart, _, late in rows:
+        assert world == colour == mask
+        assert off_mount < 0.01
+        assert apart == 0
+        assert abs(late) < 1e-6
+    times = [row[5] for row in rows]
+    assert times[0::2] == times[1::2] == [round(number / rate, 9) for number in range(8)]
+
+
+def scheduled(config):
+    from carla_bridge.fleet import Fleet
+
+    notes: list[str] = []
+    rows = []
+    with Fleet(config, report=notes.append) as fleet:
+        speeds = speed_limits(fleet.world.get_map().to_opendrive())
+        for _ in range(10):
+            frames = fleet.advance()
+            weather = fleet.world.get_weather().cloudiness
+            for driver, frame in zip(fleet.drivers, frames, strict=True):
+                waypoint = fleet.world.get_map().get_waypoint(driver.actor.get_location())
+                speed = None if waypoint.is_junction else speeds.get(waypoint.road_id)
+                rows.append((frame.vehicle, frame.timestamp, frame.domain, speed, weather))
+    return rows, notes
+
+
+@pytest.mark.usefixtures("untouched")
+def test_regions_and_weather_follow_the_schedule(simulator, isolated):
+    schedule = [
+        {"at": 3, "vehicle": "vehicle_2", "region": "highway"},
+        {"at": 6, "vehicle": "vehicle_2", "region": "city"},
+        {"at": 5, "weather": {"cloudiness": 77}},
+    ]
+    rows, notes = isolated(scheduled, config_for(simulator, schedule=schedule))
+    assert len(rows) == 20
+    for vehicle, time, domain, speed, cloudiness in rows:
+        expected = "highway" if vehicle == "vehicle_2" and 3 <= time < 6 else "city"
+        assert domain == expected
+        assert speed is None or (speed >= 80) == (expected == "highway")
+        assert (cloudiness == 77) == (time >= 5)
+    assert any("vehicle_2 takes highway" in note for note in notes)
+
+
+def drive_then_raise(config):
+    from carla_bridge.fleet import Fleet
+
+    try:
+        with Fleet(config) as fleet:
+            fleet.advance()
+            raise KeyError("in the middle")
+    except KeyError:
+        return actors_and_mode(config.server.host, config.server.port)
+
+
+def test_an_exception_leaves_the_server_as_it_was(simulator, isolated):
+    assert isolated(drive_then_raise, config_for(simulator)) == ([], False, None)
+
+
+def drive_for_ever(config, connection):
+    from carla_bridge.fleet import Fleet
+
+    with Fleet(config) as fleet:
+        fleet.advance()
+        connection.send("driving")
+        while True:
+            fleet.advance()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_leave_the_server_as_it_was(simulator, isolated, number):
+    context = multiprocessing.get_context("spawn")
+    mine, theirs = context.Pipe()
+    process = context.Process(target=drive_for_ever, args=(config_for(simulator), theirs))
+    process.start()
+    assert mine.poll(60)
+    assert process.pid is not None
+    os.kill(process.pid, number)
+    process.join(30)
+    assert process.exitcode is not None
+    assert isolated(actors_and_mode, simulator.host, simulator.port) == ([], False, None)
+
+
+def test_a_killed_fleet_is_cleaned_up_by_the_next(simulator, isolated):
+    context = multiprocessing.get_context("spawn")
+    mine, theirs = context.Pipe()
+    process = context.Process(target=drive_for_ever, args=(config_for(simulator), theirs))
+    process.start()
+    assert mine.poll(60)
+    process.kill()
+    process.join(30)
+    left, synchronous, _ = isolated(actors_and_mode, simulator.host, simulator.port)
+    assert left
+    assert synchronous
+    assert isolated(drive_then_raise, config_for(simulator)) == ([], False, None)
+
+
+def refused(config):
+    from carla_bridge.fleet import Fleet
+
+    try:
+        with Fleet(config):
+            return "nothing was refused"
+    except ConfigError as error:
+        return str(error)
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"town": "Atlantis"}, "carla.town is 'Atlantis'; this server has"),
+        ({"regions": {**REGIONS, "city": {"min_speed": 400}}}, "carla.regions.city fits none of the"),
+        ({"regions": {**REGIONS, "city": {"spawn_points": [99999]}}}, "names spawn point 99999"),
+        ({"vehicles": [{"name": "a", "blueprint": "vehicle.moon.rover"}]}, "blueprint 'vehicle.moon.rover'"),
+        ({"schedule": [{"at": 900, "weather": "Hail"}]}, "the weather 'Hail'; CARLA has ClearNight"),
+    ],
+)
+def test_what_this_server_does_not_have_is_named(simulator, isolated, changes, message):
+    told = isolated(refused, config_for(simulator, **changes))
+    assert message in told
+    assert "\n" not in told
+
+
+class OtherVersion:
+    """Stands for a CARLA server of another release: it answers every call with its version."""
+
+    def __init__(self, version):
+        self._version = version
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection):
+        unpacker = msgpack.Unpacker()
+        while data := connection.recv(65536):
+            unpacker.feed(data)
+            for _, number, _, _ in unpacker:
+                connection.sendall(msgpack.packb([1, number, None, [[1, self._version]]]))
+
+    def close(self):
+        self._socket.close()
+
+
+@pytest.mark.parametrize("version", ["0.9.15", "0.10.0"])
+def test_a_server_of_another_version_is_refused_in_one_line(environment, version):
+    server = OtherVersion(version)
+    command = [sys.executable, "-m", "carla_bridge.cli", "check", "--host", "127.0.0.1", "--port", str(server.port)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    server.close()
+    assert done.returncode == 1
+    line = done.stderr.strip().splitlines()[-1]
+    assert f"is CARLA {version} and the client is 0.9.16; they must be equal" in line
+    assert "Traceback" not in done.stderr
+
+
+def test_no_server_and_a_server_of_something_else_are_told_apart():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = taken.getsockname()[1]
+    with pytest.raises(ServerUnreachableError, match=f"no server listens at 127.0.0.1:{free}"):
+        connect("127.0.0.1", free, timeout=1.0, sensors=0)
