@@ -56,18 +56,18 @@ def light_of(weather: Weather) -> Light:
     zenith = _mix(zenith, (0.30, 0.30, 0.46), 0.5 * low * (1 - overcast))
     grey = _mix((0.07, 0.08, 0.11), (0.68, 0.71, 0.75), day) * np.float32(1 - 0.25 * rain)
     zenith, horizon = _mix(zenith, 0.86 * grey, overcast), _mix(horizon, grey, overcast)
-    haze = _mix(horizon, 1.06 * grey, min(1.0, 2 * fog + rain))
+    haze = _mix(horizon, 1.06 * grey, min(1.0, 3 * fog + rain))
     cloud = _mix(1.25 * grey, (1.0, 0.66, 0.45), 0.6 * low * (1 - overcast))
     return Light(
         to_sun=to_sun,
         sun=sun.astype(np.float32),
         ambient=ambient.astype(np.float32),
-        zenith=_mix(zenith, haze, fog),
-        horizon=_mix(horizon, haze, min(1.0, 1.5 * fog)),
+        zenith=_mix(zenith, haze, min(1.0, 2.2 * fog)),
+        horizon=_mix(horizon, haze, min(1.0, 3 * fog)),
         cloud=np.clip(cloud, 0, 1),
-        cloud_cover=cloud_cover * (1 - fog),
+        cloud_cover=cloud_cover * max(0.0, 1 - 2.5 * fog),
         haze=np.clip(haze, 0, 1),
-        extinction=0.0011 + 0.011 * rain + 0.055 * fog**1.6,
+        extinction=0.0011 + 0.011 * rain + 0.1 * fog**1.6,
         clear_metres=max(weather.fog_distance, 0.0) * (fog > 0),
         shadow=float(0.55 * direct * (weather.sun_altitude > 2)),
         wetness=min(max(weather.wetness, weather.precipitation_deposits, 0.7 * weather.precipitation) / 100, 1),

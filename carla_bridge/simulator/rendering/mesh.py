@@ -82,6 +82,13 @@ def join(meshes: Iterable[Mesh]) -> Mesh:
     )
 
 
+def fitted(mesh: Mesh, extent: Sequence[float]) -> Mesh:
+    """Squeezed along x and y where it would stick out of its bounding box of half sizes `extent`."""
+    reach = np.abs(mesh.points).max(axis=0)
+    room = np.array([extent[0], extent[1], np.inf]) / np.maximum(reach, 1e-6)
+    return replace(mesh, points=mesh.points * np.minimum(room, 1).astype(np.float32))
+
+
 def quads(corners: ArrayLike, colour: ArrayLike, outward_from: ArrayLike | None = None) -> Mesh:
     """(n, 4, 3) corners, each quad flat and listed around its edge; one colour, or one per quad.
 

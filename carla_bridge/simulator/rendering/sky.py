@@ -44,6 +44,6 @@ class Sky:
         x, y = rays.reach(distance, scale, (0.0, 0.0))
         edge = 0.78 - 0.6 * light.cloud_cover
         levels = np.clip((np.arange(256) / 255 - edge) / 0.35, 0, 1)
-        levels = levels * (0.35 + 0.5 * light.cloud_cover)
+        levels = levels * min(4 * light.cloud_cover, 1.0) * (0.35 + 0.5 * light.cloud_cover)
         tile = cv2.remap(self._noise, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_WRAP)
         return np.take(levels.astype(np.float32), np.asarray(tile, np.uint8))

@@ -7,7 +7,7 @@ from zlib import crc32
 
 import numpy as np
 
-from carla_bridge.simulator.rendering.mesh import Colour, Mesh, box, empty, join, rings, shade, tube
+from carla_bridge.simulator.rendering.mesh import Colour, Mesh, box, empty, fitted, join, rings, shade, tube
 
 _SKINS: tuple[Colour, ...] = ((234, 190, 160), (214, 164, 128), (170, 118, 82), (112, 74, 52))
 _HAIR: tuple[Colour, ...] = ((40, 30, 24), (92, 62, 36), (168, 130, 70), (150, 150, 150), (28, 26, 28))
@@ -94,7 +94,7 @@ def walker(extent: tuple[float, float, float], clothes: Clothes, phase: float, n
     if clothes.bag and near:
         corner = (-deep, 0.6 * wide, 0.78 * height)
         parts.append(box((-deep - 0.14, -0.6 * wide, 0.56 * height), corner, shade(clothes.trousers, 1.3)))
-    return join(parts)
+    return fitted(join(parts), extent)
 
 
 def rider(
