@@ -26,15 +26,15 @@ class ReplayBuffer:
 
     def add(self, batch: Batch, generator: torch.Generator) -> None:
         """Offer a batch; the policy decides which samples stay."""
-        incoming = next(iter(batch.values())).shape[0]
+        lengths = {name: len(values) for name, values in batch.items()}
+        incoming = next(iter(lengths.values()))
+        if any(length != incoming for length in lengths.values()):
+            raise ValueError(f"the tensors of a batch must have the same length, but have {lengths}")
         if self.capacity == 0 or incoming == 0:
             self.seen += incoming
             return
         if not self._slots:
-            self._slots = {
-                name: torch.zeros((self.capacity, *values.shape[1:]), dtype=values.dtype)
-                for name, values in batch.items()
-            }
+            self._reserve(batch)
         self._check_like_kept(batch)
         slot = POLICIES[self.policy](self.seen, incoming, self.capacity, generator)
         last = torch.full((self.capacity,), -1)
@@ -69,8 +69,17 @@ class ReplayBuffer:
         """The buffer that `state_dict` described."""
         buffer = cls(state["capacity"], state["policy"])
         buffer.seen = state["seen"]
-        buffer._slots = state["slots"]
+        if state["slots"]:
+            buffer._reserve(state["slots"])
+            for name, values in state["slots"].items():
+                buffer._slots[name][: len(values)] = values
         return buffer
+
+    def _reserve(self, like: Batch) -> None:
+        """Room for `capacity` samples of this kind; the system hands out the memory as it is filled."""
+        self._slots = {
+            name: torch.zeros((self.capacity, *values.shape[1:]), dtype=values.dtype) for name, values in like.items()
+        }
 
     def _check_like_kept(self, batch: Batch) -> None:
         offered = {name: (tuple(values.shape[1:]), values.dtype) for name, values in batch.items()}
