@@ -29,7 +29,8 @@ class Reference:
         if not torch.isfinite(torch.tensor(squared_norm)):
             logger.warning("g_ref is not finite (squared norm %s): training without refinement", squared_norm)
             return None
-        return cls(gradient, squared_norm) if squared_norm > 0 else None
+        # Below the smallest normal number the square has lost its digits: such a g_ref is zero to this arithmetic.
+        return cls(gradient, squared_norm) if squared_norm >= torch.finfo(gradient.dtype).tiny else None
 
 
 @dataclass(frozen=True)
