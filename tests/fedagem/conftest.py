@@ -1,0 +1,9 @@
+"""Small arithmetic is fastest on one thread, and repeats to the last bit there."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread():
+    torch.set_num_threads(1)
