@@ -8,9 +8,11 @@ from typing import Any
 
 import yaml
 
+from fedagem.driving import DrivingSettings
 from fedagem.errors import PlanError
+from fedagem.rounds import RoundSettings
 from fedagem.settings import parse_settings, suggestion
-from fedagem.streams.task_stream import StreamSettings
+from fedagem.streams.stream_settings import StreamSettings
 from fedagem.training import TrainingSettings
 
 Plan = dict[str, Any]
@@ -18,7 +20,9 @@ Plan = dict[str, Any]
 _SECTIONS = ("aggregator", "collaborator", "data_loader", "task_runner", "assigner", "tasks", "network")
 _OPTIONAL_SECTIONS = ("compression_pipeline", "straggler_handling_policy", "carla")
 _SCHEMAS: dict[str, type] = {
+    "src.assigner.StagedAssigner": RoundSettings,
     "src.data_loader.TaskStreamLoader": StreamSettings,
+    "src.driving_loader.DrivingLoader": DrivingSettings,
     "src.task_runner.FedAGemTaskRunner": TrainingSettings,
 }
 
@@ -70,6 +74,9 @@ def set_rounds(plan: Plan, rounds: int) -> None:
         for stage in plan["assigner"]["settings"]["stages"]:
             if stage.get("every") == old:
                 stage["every"] = rounds // tasks
+        participation = plan["assigner"]["settings"].get("participation", {})
+        if participation.get("rounds_per_task") == old:
+            participation["rounds_per_task"] = rounds // tasks
     plan["aggregator"]["settings"]["rounds_to_train"] = rounds
 
 
@@ -85,13 +92,15 @@ def check_plan(plan: Plan) -> None:
         if schema:
             parse_settings(schema, section.get("settings", {}), f"{name}.settings")
     _check_rounds(plan)
+    _check_arrivals(plan)
 
 
 def collaborators(plan: Plan) -> dict[str, str]:
     """The collaborators of a run on one machine and their data paths: clients by rank, or vehicles by name."""
-    if "carla" in plan:
-        return {vehicle["name"]: vehicle["name"] for vehicle in plan["carla"]["settings"]["vehicles"]}
-    count = plan["data_loader"]["settings"]["clients"]
+    settings = plan["data_loader"]["settings"]
+    if "vehicles" in settings:
+        return {name: name for name in settings["vehicles"]}
+    count = settings["clients"]
     width = len(str(count))
     return {f"client_{rank + 1:0{width}d}": str(rank) for rank in range(count)}
 
@@ -126,6 +135,19 @@ def _check_rounds(plan: Plan) -> None:
         )
 
 
+def _check_arrivals(plan: Plan) -> None:
+    """Clients who come later must do so for the data and for the rounds alike."""
+    loader = plan["data_loader"].get("settings", {})
+    participation = plan["assigner"].get("settings", {}).get("participation", {})
+    for key in ("arrivals", "rounds_per_task"):
+        dealt, taking_part = loader.get(key), participation.get(key)
+        if (loader.get("arrivals") or participation.get("arrivals")) and dealt != taking_part:
+            raise PlanError(
+                f"data_loader.settings.{key} is {dealt}, but assigner.settings.participation.{key} is {taking_part}: "
+                "clients who arrive later need the same in both."
+            )
+
+
 def _paths_in(node: Any, prefix: str) -> Iterable[str]:
     if isinstance(node, dict):
         for key, value in node.items():
@@ -146,4 +168,5 @@ def _schema_paths(schema: type, prefix: str) -> Iterable[str]:
 def _open_paths(plan: Plan) -> list[str]:
     """Mappings whose keys are up to whatever they configure."""
     runner = "task_runner.settings"
-    return [f"{runner}.method_settings", f"{runner}.model.settings", f"{runner}.objective.settings"]
+    within = ("method_settings", "model.settings", "objective.settings")
+    return [*(f"{runner}.{name}" for name in within), "data_loader.settings.dataset_settings"]

@@ -1,8 +1,8 @@
 """Snippets replayed by simulation time, through the same interface as the live stream."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +33,7 @@ class SnippetSource:
     The default is "recorded" where all snippets have time stamps.
 
     `classes` fixes the labels, by name; without it they are the snippets' categories in order of appearance.
+    `select` leaves out the images whose number within their snippet it refuses, to keep some for an evaluation.
     `repeat` starts again at the end; without it a window that begins after the end is refused. With
     `on_error="skip"` a fault costs the box, image or snippet it is in, and a warning; by default it raises.
     """
@@ -46,6 +47,7 @@ class SnippetSource:
         timeline: Timeline | None = None,
         frame_period: float = 1.0,
         repeat: bool = False,
+        select: Callable[[int], bool] | None = None,
     ) -> None:
         if not frame_period > 0:
             raise SnippetError(f"frame_period is {frame_period!r}; it must be a positive number of seconds")
@@ -55,6 +57,8 @@ class SnippetSource:
         self._period = frame_period
         self._repeat = repeat
         self.snippets, self._classes = _open_all([Path(path) for path in directories], classes, self._faults)
+        if select is not None:
+            self.snippets = [_selected(snippet, select) for snippet in self.snippets]
         count = sum(len(snippet.images) for snippet in self.snippets)
         if count == 0:
             raise SnippetError(f"no frame is left in {', '.join(map(str, directories)) or 'an empty list of snippets'}")
@@ -148,6 +152,10 @@ class SnippetSource:
                 self._faults.report(fault)
                 continue
             yield frame
+
+
+def _selected(snippet: SnippetIndex, select: Callable[[int], bool]) -> SnippetIndex:
+    return replace(snippet, images=tuple(image for number, image in enumerate(snippet.images) if select(number)))
 
 
 def _spacing(entries: list[_Entry], period: float) -> float:

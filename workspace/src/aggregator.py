@@ -14,7 +14,7 @@ from openfl.protocols.base_pb2 import NamedTensor
 from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError, PlanError
-from src.assigner import Stage
+from fedagem.rounds import Stage
 from src.checkpoint import Checkpoint
 from src.results import (
     EXCHANGE,
@@ -58,6 +58,7 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
         self,
         weighting: Literal["uniform", "samples"] = "uniform",
         poll_seconds: float = 20.0,
+        snapshots: tuple[int, ...] = (),
         **settings: Any,
     ) -> None:
         if settings.get("use_delta_updates"):
@@ -71,6 +72,8 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
             raise FederationError(f"{init_state} does not exist: run `fx plan initialize` first.")
         self.weighting = weighting
         self.poll_seconds = poll_seconds
+        self.snapshots = set(snapshots)
+        """After how many rounds the global model is kept as `save/after_round_N.pbuf`."""
         self._turn = threading.Condition()
         self._waiters = 0
         self._stage_index = 0
@@ -135,9 +138,10 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
         return self._stages()[self._stage_index]
 
     def _outstanding(self, collaborator: str) -> list[str]:
-        if collaborator in self._refused or collaborator not in self.assigner.participants(self.round_number):
+        stage = self._stage()
+        if collaborator in self._refused or collaborator not in self.assigner.members(stage, self.round_number):
             return []
-        return [task for task in self._stage().tasks if (task, collaborator) not in self._results]
+        return [task for task in stage.tasks if (task, collaborator) not in self._results]
 
     # What collaborators call
 
@@ -224,7 +228,8 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
 
     def _close_stage_if_complete(self) -> None:
         stage = self._stage()
-        expected = [name for name in self.assigner.participants(self.round_number) if name not in self._refused]
+        members = self.assigner.members(stage, self.round_number)
+        expected = [name for name in members if name not in self._refused]
         done = [name for name in expected if all((task, name) in self._results for task in stage.tasks)]
         if not expected:
             self._fail(f"every result of stage {stage.name} in round {self.round_number} was refused")
@@ -267,6 +272,8 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
         rows = []
         for name, result in results.items():
             rows += [self._row(stage, name, metric, float(value)) for metric, value in result[METRIC].items()]
+            if "map_50/all" in result[METRIC]:
+                self._keep_best(float(result[METRIC]["map_50/all"]))
         first = next(iter(results.values()))
         for ratio in first[RATIO]:
             counts = np.sum([result[RATIO][ratio] for result in results.values()], axis=0)
@@ -298,8 +305,11 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
             raise PlanError("no stage of assigner.settings.stages has a task that publishes the model.")
         self._log.sync()
         self._checkpoint.save(self.round_number, self.best_model_score, model)
+        last_state = Path(self.last_state_path)
+        if self.round_number in self.snapshots:
+            self._dump_model(self.round_number, last_state.with_name(f"after_round_{self.round_number}.pbuf"))
         if self._time_to_quit():
-            self._dump_model(self.round_number, Path(self.last_state_path))
+            self._dump_model(self.round_number, last_state)
         self.callbacks.on_round_end(finished, {})
         self.tensor_db.drop_before(self.round_number)
         if self._time_to_quit():

@@ -1,36 +1,21 @@
-"""A round as the plan shows it: stages, one after the other, each with its tasks."""
+"""OpenFL's assigner for rounds that have stages."""
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from openfl.component.assigner.assigner import Assigner
 
 from fedagem.errors import PlanError
+from fedagem.rounds import RoundSettings, Stage
 from fedagem.settings import parse_settings, suggestion
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Tasks whose results are aggregated before the next stage begins."""
-
-    name: str
-    tasks: list[str]
-    rounds: Literal["all", "first"] = "all"
-    every: int = 1
-    """Run in every n-th round only: the n-th, the 2n-th and so on."""
-
-    def runs_in(self, round_number: int) -> bool:
-        """Whether the stage belongs to the round."""
-        if self.rounds == "first":
-            return round_number == 0
-        return (round_number + 1) % self.every == 0
 
 
 class StagedAssigner(Assigner):  # type: ignore[misc]
     """Knows the stages of each round and who takes part; the aggregator walks through them."""
 
-    def __init__(self, stages: list[dict[str, Any]], **settings: Any) -> None:
-        self.stages = [parse_settings(Stage, stage, f"assigner.settings.stages[{i}]") for i, stage in enumerate(stages)]
+    def __init__(self, stages: list[dict[str, Any]], participation: Any = None, seed: int = 0, **settings: Any) -> None:
+        chosen = {"stages": stages, "participation": participation or {}, "seed": seed}
+        self.settings = parse_settings(RoundSettings, chosen, "assigner.settings")
+        self.stages = self.settings.stages
         super().__init__(**settings)
 
     def define_task_assignments(self) -> None:
@@ -53,15 +38,29 @@ class StagedAssigner(Assigner):  # type: ignore[misc]
         return list(self.tasks[task].get("kwargs", {}).get("publishes", []))
 
     def participants(self, round_number: int) -> list[str]:
-        """Who takes part in a round, in the order in which results are summed."""
+        """Who learns in a round, in the order in which results are summed."""
+        return self.settings.participation.draw(self.authorized_cols, round_number, self.settings.seed)
+
+    def members(self, stage: Stage, round_number: int) -> list[str]:
+        """Who works in a stage: the round's participants where something is learned.
+
+        A stage that publishes nothing only measures. It is everybody's, because the test data is spread over all
+        clients and accuracy is that of the whole.
+        """
+        if any(self.publishes(task) for task in stage.tasks):
+            return self.participants(round_number)
         return list(self.authorized_cols)
 
     def get_tasks_for_collaborator(self, collaborator_name: str, round_number: int) -> list[str]:
         """All tasks of a collaborator's round, over all stages."""
-        if collaborator_name not in self.participants(round_number):
-            return []
-        return [task for stage in self.stages_of(round_number) for task in stage.tasks]
+        return [
+            task
+            for stage in self.stages_of(round_number)
+            if collaborator_name in self.members(stage, round_number)
+            for task in stage.tasks
+        ]
 
     def get_collaborators_for_task(self, task_name: str, round_number: int) -> list[str]:
-        """Everyone who takes part in the round."""
-        return self.participants(round_number)
+        """Everyone who is to do the task in the round."""
+        stages = [stage for stage in self.stages_of(round_number) if task_name in stage.tasks]
+        return self.members(stages[0], round_number) if stages else []

@@ -11,7 +11,8 @@ from fedagem.errors import PlanError
 from fedagem.evaluation import Evaluation, count_correct
 from fedagem.objective import Objective
 from fedagem.settings import parse_settings
-from fedagem.streams.task_stream import ClientStream, StreamSettings, TaskStream
+from fedagem.streams.stream_settings import StreamSettings
+from fedagem.streams.task_stream import ClientStream, TaskStream
 
 
 class TaskStreamLoader(DataLoader):  # type: ignore[misc]
@@ -51,6 +52,10 @@ class TaskStreamLoader(DataLoader):  # type: ignore[misc]
         """This collaborator's part of the accuracy on all tasks."""
         client = self.client
         return count_correct(model, objective, client.test_sets(), client.stream.tasks)
+
+    def describe_buffer(self, contents: Batch) -> dict[str, float]:
+        """Nothing to tell beyond its size: a benchmark's samples do not say which task they come from."""
+        return {}
 
     def get_feature_shape(self) -> None:
         """Models take their shape from the plan, not from the data."""

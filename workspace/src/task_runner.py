@@ -94,6 +94,7 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
             "buffer": len(state.buffer),
             "train_seconds": time.monotonic() - began,
         }
+        metrics |= self.data_loader.describe_buffer(state.buffer.contents())
         trained = self.get_tensor_dict()
         return self._label(
             round_num,
