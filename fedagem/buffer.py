@@ -61,7 +61,7 @@ class ReplayBuffer:
             "capacity": self.capacity,
             "policy": self.policy,
             "seen": self.seen,
-            "slots": dict(self._slots),
+            "slots": {name: values.clone() for name, values in self.contents().items()},
         }
 
     @classmethod
