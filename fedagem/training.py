@@ -34,7 +34,10 @@ class Component:
         except (ImportError, AttributeError, ValueError) as problem:
             raise PlanError(f"{path}.template is {self.template!r}, which cannot be imported: {problem}.") from problem
         check_arguments(factory, self.settings, f"{path}.settings")
-        return factory(**self.settings)
+        try:
+            return factory(**self.settings)
+        except (TypeError, ValueError) as problem:
+            raise PlanError(f"{path} ({self.template}) cannot be built: {problem}.") from problem
 
 
 @dataclass(frozen=True)

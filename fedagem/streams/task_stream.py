@@ -1,57 +1,17 @@
 """A sequence of tasks as the clients of a federation live through it, round by round."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
+from torch import Tensor
 
 from fedagem.buffer import Batch
 from fedagem.errors import PlanError
 from fedagem.seeding import derive_generator
 from fedagem.streams.partition import by_classes, by_dirichlet
 from fedagem.streams.sources import Labelled, Source, load_source
-from fedagem.streams.tasks import PermutedTasks, RotatedTasks, Tasks
-
-
-@dataclass(frozen=True)
-class TaskSettings:
-    """How the tasks differ."""
-
-    kind: Literal["rotated", "permuted"]
-    count: int
-    max_angle: float = 180.0
-
-
-@dataclass(frozen=True)
-class PartitionSettings:
-    """How the samples are spread over the clients."""
-
-    kind: Literal["classes", "dirichlet"] = "classes"
-    classes_per_client: int = 2
-    alpha: float = 0.3
-
-
-@dataclass(frozen=True)
-class StreamSettings:
-    """The `data_loader.settings` of a benchmark plan."""
-
-    seed: int
-    dataset: str
-    tasks: TaskSettings
-    clients: int
-    rounds_per_task: int
-    root: str | None = None
-    partition: PartitionSettings = field(default_factory=PartitionSettings)
-    epochs: int = 1
-    batch_size: int = 32
-
-    def __post_init__(self) -> None:
-        for name in ("clients", "rounds_per_task", "epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise PlanError(f"data_loader.settings.{name} must be at least 1, not {getattr(self, name)}.")
-        if self.tasks.count < 1:
-            raise PlanError(f"data_loader.settings.tasks.count must be at least 1, not {self.tasks.count}.")
+from fedagem.streams.stream_settings import StreamSettings
+from fedagem.streams.tasks import PermutedTasks, RotatedTasks, SequentialTasks, Tasks
 
 
 class TaskStream:
@@ -59,9 +19,10 @@ class TaskStream:
 
     def __init__(self, settings: StreamSettings, source: Source | None = None) -> None:
         self.settings = settings
-        self.source = source or load_source(settings.dataset, settings.root)
+        self.source = source or load_source(settings.dataset, settings.root, settings.dataset_settings)
         self.tasks = self._make_tasks()
-        self._shares = self._partition()
+        self._shares = self._deal()
+        self._test_members = [self._choose_test_samples(task) for task in range(self.tasks.count)]
 
     def client(self, rank: int) -> "ClientStream":
         """The stream of one client."""
@@ -71,23 +32,58 @@ class TaskStream:
             )
         return ClientStream(self, rank)
 
-    def share(self, rank: int) -> Labelled:
-        """A client's training samples, before a task changes their inputs."""
-        return self.source.train[self._shares[rank]]
+    def share(self, rank: int, task: int) -> Tensor:
+        """The positions of a client's training samples of a task within the data set."""
+        return self._shares[task][rank]
+
+    def test_members(self, task: int) -> Tensor:
+        """The positions of a task's test samples within the data set."""
+        return self._test_members[task]
 
     def _make_tasks(self) -> Tasks:
-        kind, count, seed = self.settings.tasks.kind, self.settings.tasks.count, self.settings.seed
-        if kind == "rotated":
-            return RotatedTasks(count, self.source.classes, seed, self.settings.tasks.max_angle)
-        return PermutedTasks(count, self.source.classes, seed)
+        wanted, classes, seed = self.settings.tasks, self.source.classes, self.settings.seed
+        if wanted.kind == "rotated":
+            return RotatedTasks(wanted.count, classes, seed, wanted.max_angle)
+        if wanted.kind == "permuted":
+            return PermutedTasks(wanted.count, classes, seed)
+        return SequentialTasks(wanted.count, classes, wanted.curriculum)
 
-    def _partition(self) -> list[torch.Tensor]:
-        partition, clients = self.settings.partition, self.settings.clients
-        labels = self.source.train.y
-        generator = derive_generator(self.settings.seed, "partition")
+    def _deal(self) -> list[list[Tensor]]:
+        """For every task every client's samples: from its share of the whole data set, or of the task's data alone."""
+        settings, labels = self.settings, self.source.train.y
+        members = [_having(labels, self.tasks.classes_of(task)) for task in range(self.tasks.count)]
+        if settings.partition.scope == "dataset":
+            whole = self._partition(labels, settings.clients, derive_generator(settings.seed, "partition"))
+            dealt = [[part[torch.isin(part, of_task)] for part in whole] for of_task in members]
+        else:
+            dealt = [self._deal_task(task, of_task) for task, of_task in enumerate(members)]
+        limit = settings.samples_per_client
+        return [[self._limited(share, limit, rank) for rank, share in enumerate(shares)] for shares in dealt]
+
+    def _deal_task(self, task: int, members: Tensor) -> list[Tensor]:
+        """The task's samples spread over the clients who are there; the others get none."""
+        settings = self.settings
+        present = settings.arrivals.present(task, settings.clients) if settings.arrivals else settings.clients
+        generator = derive_generator(settings.seed, "partition", task)
+        parts = self._partition(self.source.train.y[members], present, generator)
+        return [members[part] for part in parts] + [members[:0]] * (settings.clients - present)
+
+    def _partition(self, labels: Tensor, clients: int, generator: torch.Generator) -> list[Tensor]:
+        partition = self.settings.partition
         if partition.kind == "classes":
             return by_classes(labels, clients, partition.classes_per_client, generator)
         return by_dirichlet(labels, clients, partition.alpha, generator)
+
+    def _choose_test_samples(self, task: int) -> Tensor:
+        members = _having(self.source.test.y, self.tasks.classes_of(task))
+        return self._limited(members, self.settings.test_samples, "test")
+
+    def _limited(self, members: Tensor, limit: int | None, use: str | int) -> Tensor:
+        """At most `limit` of the samples, drawn by the seed; the same samples give the same draw in every task."""
+        if limit is None or len(members) <= limit:
+            return members
+        order = torch.randperm(len(members), generator=derive_generator(self.settings.seed, "subset", use))
+        return members[order[:limit].sort().values]
 
 
 class ClientStream:
@@ -96,16 +92,12 @@ class ClientStream:
     def __init__(self, stream: TaskStream, rank: int) -> None:
         self.stream = stream
         self.rank = rank
-        self._cached_task: tuple[int, Labelled] | None = None
-
-    def task_of(self, round_number: int) -> int:
-        """Which task a round belongs to."""
-        return round_number // self.stream.settings.rounds_per_task
+        self._cached: tuple[int, Labelled] | None = None
 
     def train_batches(self, round_number: int) -> Iterator[Batch]:
-        """E epochs over the client's data of the round's task, shuffled by the plan's seed."""
+        """E epochs over the client's data of the round, shuffled by the plan's seed."""
         settings = self.stream.settings
-        data = self._train_data(self.task_of(round_number))
+        data = self._data_of(round_number // settings.rounds_per_task)
         for epoch in range(settings.epochs):
             generator = derive_generator(settings.seed, "order", self.rank, round_number, epoch)
             for chosen in torch.randperm(len(data), generator=generator).split(settings.batch_size):
@@ -114,17 +106,41 @@ class ClientStream:
 
     def test_sets(self) -> Iterator[Labelled]:
         """This client's part of the test data of every task; the parts of all clients make the whole."""
-        tasks, test = self.stream.tasks, self.stream.source.test
-        for task in range(tasks.count):
-            classes = torch.tensor(tasks.classes_of(task))
-            members = torch.nonzero(torch.isin(test.y, classes)).squeeze(1)
-            part = test[members[self.rank :: self.stream.settings.clients]]
-            yield Labelled(tasks.inputs(part.x, task), part.y)
+        for task in range(self.stream.tasks.count):
+            members = self.stream.test_members(task)[self.rank :: self.stream.settings.clients]
+            part = self.stream.source.test[members]
+            yield Labelled(self.stream.tasks.inputs(part.x, task), part.y)
 
-    def _train_data(self, task: int) -> Labelled:
-        if self._cached_task is None or self._cached_task[0] != task:
-            share = self.stream.share(self.rank)
-            keep = torch.isin(share.y, torch.tensor(self.stream.tasks.classes_of(task)))
-            share = share[torch.nonzero(keep).squeeze(1)]
-            self._cached_task = (task, Labelled(self.stream.tasks.inputs(share.x, task), share.y))
-        return self._cached_task[1]
+    def samples_of(self, period: int) -> list[tuple[int, Tensor]]:
+        """What belongs to a period of `rounds_per_task` rounds, as (task, positions in the data set).
+
+        With synchronous boundaries a period is a task. Without them a client works through its tasks at its own
+        pace, so a period holds the next `asynchronous_samples` of its own sequence, of whatever tasks they are.
+        """
+        pace = self.stream.settings.asynchronous_samples
+        if pace is None:
+            return [(period, self.stream.share(self.rank, period))]
+        pieces, begin, end = [], period * pace, (period + 1) * pace
+        for task in range(self.stream.tasks.count):
+            share = self.stream.share(self.rank, task)
+            generator = derive_generator(self.stream.settings.seed, "arrival", self.rank, task)
+            share = share[torch.randperm(len(share), generator=generator)]
+            piece = share[max(begin, 0) : max(end, 0)]
+            if len(piece):
+                pieces.append((task, piece))
+            begin, end = begin - len(share), end - len(share)
+        return pieces
+
+    def _data_of(self, period: int) -> Labelled:
+        if self._cached is None or self._cached[0] != period:
+            train, tasks = self.stream.source.train, self.stream.tasks
+            pieces = self.samples_of(period) or [(0, torch.zeros(0, dtype=torch.int64))]
+            x = [tasks.inputs(train.x[members], task) for task, members in pieces]
+            y = [train.y[members] for _, members in pieces]
+            self._cached = (period, Labelled(torch.cat(x), torch.cat(y)))
+        return self._cached[1]
+
+
+def _having(labels: Tensor, classes: range) -> Tensor:
+    """The positions of the samples of some classes."""
+    return torch.nonzero(torch.isin(labels, torch.tensor(classes))).squeeze(1)

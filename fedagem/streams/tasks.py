@@ -7,6 +7,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as transforms
 
+from fedagem.errors import PlanError
 from fedagem.seeding import derive_generator
 
 
@@ -49,3 +50,29 @@ class PermutedTasks(Tasks):
         flat = x.flatten(1)
         order = torch.randperm(flat.shape[1], generator=derive_generator(self.seed, "permutation", task))
         return flat[:, order].view_as(x)
+
+
+class SequentialTasks(Tasks):
+    """Class- and task-IL: every task brings the next group of classes, disjoint from the others.
+
+    Curriculum 0 takes the groups in order; every other number is a fixed order of its own, whatever the run's seed.
+    """
+
+    def __init__(self, count: int, classes: int, curriculum: int = 0) -> None:
+        super().__init__(count, classes)
+        if classes % count:
+            raise PlanError(
+                f"data_loader.settings.tasks.count is {count}, but {classes} classes cannot be split into {count} "
+                f"equal groups: use a divisor of {classes}."
+            )
+        order = torch.arange(count)
+        if curriculum:
+            order = torch.randperm(count, generator=derive_generator(curriculum, "curriculum"))
+        self.order: list[int] = order.tolist()
+
+    def classes_of(self, task: int) -> range:
+        size = self.classes // self.count
+        return range(self.order[task] * size, (self.order[task] + 1) * size)
+
+    def inputs(self, x: Tensor, task: int) -> Tensor:
+        return x

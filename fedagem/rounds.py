@@ -1,0 +1,35 @@
+"""A round as the plan shows it: stages, one after the other, each with its tasks and its clients."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fedagem.participation import Participation
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Tasks whose results are aggregated before the next stage begins."""
+
+    name: str
+    tasks: list[str]
+    rounds: Literal["all", "first"] = "all"
+    every: int = 1
+    """Run in every n-th round only: the n-th, the 2n-th and so on."""
+
+    def runs_in(self, round_number: int) -> bool:
+        """Whether the stage belongs to the round."""
+        if self.rounds == "first":
+            return round_number == 0
+        return (round_number + 1) % self.every == 0
+
+
+@dataclass(frozen=True)
+class RoundSettings:
+    """The `assigner.settings` of a plan."""
+
+    stages: list[Stage]
+    participation: Participation = field(default_factory=Participation)
+    seed: int = 0
+    """Draws the participants of each round; `--seed` sets it along with the others."""
+    selected_task_group: str = "learning"
+    """OpenFL's own: `evaluation` runs the stages of the first round and nothing else."""
