@@ -10,6 +10,8 @@ from typing import Any
 
 import msgpack
 
+from carla_bridge.simulator.errors import RefusedError
+
 Handler = Callable[["Caller", str, list[Any]], Awaitable[object]]
 LARGEST_REQUEST = 64 * 1024 * 1024
 MOST_SILENT = 512
@@ -98,6 +100,9 @@ class RpcServer:
             log.warning("closed a connection that sent something else than an RPC request")
             return None
         _, number, method, arguments = request
-        result = await self._handler(caller, method, arguments)
-        packed: bytes = msgpack.packb([1, number, None, result])
+        try:
+            reply = [1, number, None, await self._handler(caller, method, arguments)]
+        except RefusedError as refusal:
+            reply = [1, number, str(refusal), None]
+        packed: bytes = msgpack.packb(reply)
         return packed

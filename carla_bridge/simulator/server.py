@@ -21,7 +21,7 @@ from carla_bridge.simulator.rpc import RpcServer
 from carla_bridge.simulator.scene import Renderer
 from carla_bridge.simulator.sensing import gnss, imu
 from carla_bridge.simulator.streams import StreamHub
-from carla_bridge.simulator.traffic_manager import TrafficManager
+from carla_bridge.simulator.traffic_manager import TrafficManagerEndpoint
 from carla_bridge.simulator.world import Collision, World
 
 EARLY = 1e-6
@@ -37,8 +37,8 @@ class SimulatorServer:
         self.world = world
         self._hub = StreamHub()
         self._renderer = RenderThread(make_renderer)
-        self._rpc: RpcServer
-        self._traffic_rpc = RpcServer(TrafficManager(world))
+        self._rpc: RpcServer | None = None
+        self._traffic_rpc = RpcServer(TrafficManagerEndpoint(world))
         self._ticking = asyncio.Lock()
         self._pictures: asyncio.Task[None] | None = None
         self._mode_changed = asyncio.Event()
@@ -58,7 +58,8 @@ class SimulatorServer:
 
     @property
     def port(self) -> int:
-        return self._rpc.port
+        """Of the RPC; 0 before `start`."""
+        return 0 if self._rpc is None else self._rpc.port
 
     async def renderer_ready(self) -> None:
         await self._renderer.ready()
@@ -79,7 +80,8 @@ class SimulatorServer:
 
     async def stop(self) -> None:
         """Close every connection and release the renderer."""
-        await self._rpc.stop()
+        if self._rpc is not None:
+            await self._rpc.stop()
         await self._traffic_rpc.stop()
         await self._hub.stop()
         if self._pictures is not None:

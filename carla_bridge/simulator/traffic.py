@@ -1,21 +1,301 @@
-"""Stand-in."""
+"""Autopilot traffic: all drivers look ahead, keep their distance, obey the lights and stay in their lanes.
+
+What is costly is done for all drivers at once: each driver's path is a row of samples, everything that could be
+in somebody's way is a row of discs, and for every close pair the nearest sample tells how far along the path and
+how far aside the disc is.
+"""
+
+from dataclasses import dataclass
+from math import atan2, cos, hypot, radians, sin
+
+import numpy as np
+from numpy.typing import NDArray
 
 from carla_bridge.simulator.actors import TrafficLight, Vehicle, Walker
-from carla_bridge.simulator.road_network import RoadNetwork
+from carla_bridge.simulator.crossing import CrossingGuard
+from carla_bridge.simulator.driver import Driver, DriverSettings
+from carla_bridge.simulator.lane_changes import LaneChanges
+from carla_bridge.simulator.path import Floats
+from carla_bridge.simulator.physics import FULL_BRAKE, steering_lock
+from carla_bridge.simulator.road_network import LaneId, RoadNetwork
+
+SAMPLES, STRIDE = 46, 2
+SPACING = 2.0
+SIDE_MARGIN = 0.35
+"""Metres beside the vehicle that should stay free."""
+COMFORT_TURN = 2.4
+COMFORT_BRAKE = 2.2
+"""m/s² across and along the road that drivers plan with."""
+HEADWAY = 1.1
+STANDSTILL = 2.0
+PANIC = -FULL_BRAKE
+AT_LIGHT = 9.0
+"""Metres before the stop line within which a vehicle counts as being at the light."""
+
+
+@dataclass
+class General:
+    """Settings of the traffic manager for all its vehicles."""
+
+    speed_difference: float = 0.0
+    lane_offset: float = 0.0
+    distance: float = 0.0
 
 
 class Traffic:
-    def __init__(self, network: RoadNetwork, lights: list[TrafficLight], seed: int) -> None:
-        pass
+    """All autopilots of an episode."""
 
-    def register(self, vehicle: Vehicle) -> None:
-        vehicle.autopilot = True
+    def __init__(self, network: RoadNetwork, lights: list[TrafficLight], seed: int) -> None:
+        self.general = General()
+        self._network = network
+        self._lights: dict[LaneId, TrafficLight] = {lane: light for light in lights for lane in light.signal.lanes}
+        self._seed = seed
+        self._registered = 0
+        self._frame = 0
+        self.drivers: dict[int, Driver] = {}
+        self._settings: dict[int, DriverSettings] = {}
+        self._guard = CrossingGuard(self._lights)
+        self._lane_changes = LaneChanges()
+
+    def reseed(self, seed: int) -> None:
+        """Make the future of all drivers depend on this seed."""
+        self._seed = seed
+        self._registered = 0
+        for driver in self.drivers.values():
+            driver.random = self._next_random()
+
+    def register(self, vehicle: Vehicle) -> Driver:
+        """Give the vehicle a driver; one that has a driver keeps it."""
+        driver = self.drivers.get(vehicle.id)
+        if driver is None:
+            vehicle.autopilot = True
+            vehicle.ackermann = None
+            driver = Driver(vehicle, self._network, self._next_random(), self.settings_of(vehicle))
+            self.drivers[vehicle.id] = driver
+        return driver
+
+    def settings_of(self, vehicle: Vehicle) -> DriverSettings:
+        """Settings may be made before the vehicle has a driver."""
+        return self._settings.setdefault(vehicle.id, DriverSettings())
 
     def unregister(self, vehicle: Vehicle) -> None:
         vehicle.autopilot = False
+        if self.drivers.pop(vehicle.id, None) is not None:
+            self._guard.forget(vehicle.id)
+
+    def forget(self, vehicle: Vehicle) -> None:
+        """The vehicle is gone for good."""
+        self.unregister(vehicle)
+        self._settings.pop(vehicle.id, None)
 
     def relocate(self, vehicle: Vehicle) -> None:
-        pass
+        """Somebody moved the vehicle: its driver has to find out where it is."""
+        driver = self.drivers.get(vehicle.id)
+        if driver is not None:
+            self._guard.forget(vehicle.id)
+            driver.find_lane()
 
     def step(self, vehicles: list[Vehicle], walkers: list[Walker], dt: float) -> None:
-        pass
+        """Set the controls of every autopilot vehicle, and what every vehicle knows of limits and lights."""
+        self._frame += 1
+        for vehicle in vehicles:
+            if not vehicle.autopilot:
+                self._inform(vehicle)
+        drivers = [driver for driver in self.drivers.values() if driver.vehicle.simulates_physics]
+        if not drivers:
+            return
+        for driver in drivers:
+            driver.advance()
+        self._lane_changes.consider(drivers, vehicles, self._frame, dt)
+        paths, distances, desired = self._look_ahead(drivers)
+        speeds = np.array([driver.vehicle.speed for driver in drivers])
+        acceleration = _free_road(speeds, desired, drivers)
+        self._keep_distance(drivers, paths, distances, speeds, vehicles, walkers, acceleration)
+        for number, (driver, gap) in enumerate(zip(drivers, self._guard.gaps(drivers), strict=True)):
+            if gap is not None:
+                wanted = _stop_within(gap, driver.vehicle.speed)
+                acceleration[number] = min(acceleration[number], wanted)
+        self._steer(drivers, paths, distances, acceleration)
+
+    def _next_random(self) -> np.random.Generator:
+        self._registered += 1
+        return np.random.default_rng([self._seed, self._registered])
+
+    def _inform(self, vehicle: Vehicle) -> None:
+        pose = vehicle.pose
+        lane, s, aside = self._network.nearest(pose.x, pose.y, radians(pose.yaw))
+        if aside < 3.0:
+            vehicle.speed_limit = lane.speed_limit
+        near = lane.length - s - vehicle.extent[0] < AT_LIGHT and aside < 2.0
+        vehicle.waits_at = self._lights.get(lane.id) if near else None
+
+    def _look_ahead(self, drivers: list[Driver]) -> tuple[Floats, Floats, Floats]:
+        """Paths (n, samples, 4), distances to the samples (n, samples), and the speed to aim for (n)."""
+        paths = np.empty((len(drivers), SAMPLES, 4))
+        limits = np.empty((len(drivers), SAMPLES))
+        first = np.empty(len(drivers))
+        for number, driver in enumerate(drivers):
+            paths[number], limits[number], first[number] = driver.ahead(SAMPLES, STRIDE)
+            limits[number] *= self._share_of_limit(driver)
+            cap = driver.settings.desired_speed
+            if cap is not None:
+                limits[number] = cap / 3.6
+        distances = first[:, None] + SPACING * np.arange(SAMPLES)
+        for number, driver in enumerate(drivers):
+            offset = driver.offset_at(distances[number], self.general.lane_offset)
+            if np.any(offset):
+                paths[number, :, 0] -= offset * np.sin(paths[number, :, 2])
+                paths[number, :, 1] += offset * np.cos(paths[number, :, 2])
+        in_bends = np.sqrt(COMFORT_TURN / np.maximum(np.abs(paths[:, :, 3]), 1e-4))
+        ceiling = np.minimum(limits, in_bends)
+        room = np.maximum(distances - 1.0, 0.0)
+        desired = np.sqrt(ceiling**2 + 2 * COMFORT_BRAKE * 0.8 * room).min(axis=1)
+        return paths, distances, desired
+
+    def _share_of_limit(self, driver: Driver) -> float:
+        own = driver.settings.speed_difference
+        difference = self.general.speed_difference if own is None else own
+        model = driver.vehicle.model
+        heavy = 0.9 if model.mass > 5000 else 1.0
+        return max(0.0, 1.0 - difference / 100.0) * driver.temper * heavy
+
+    def _keep_distance(
+        self,
+        drivers: list[Driver],
+        paths: Floats,
+        distances: Floats,
+        speeds: Floats,
+        vehicles: list[Vehicle],
+        walkers: list[Walker],
+        acceleration: Floats,
+    ) -> None:
+        """Lower the accelerations so that nobody runs into what is on its path."""
+        discs, owners = _discs(vehicles, walkers)
+        here = np.array([(d.vehicle.pose.x, d.vehicle.pose.y) for d in drivers])
+        half = np.array([d.vehicle.extent[:2] for d in drivers])
+        own = np.array([d.vehicle.id for d in drivers])
+        reach = 14.0 + 2.2 * speeds + speeds**2 / (2 * COMFORT_BRAKE)
+        gap = discs[None, :, :2] - here[:, None, :]
+        close = (gap**2).sum(axis=2) < np.minimum(reach, SPACING * SAMPLES)[:, None] ** 2
+        close &= own[:, None] != owners[None, :]
+        self._excuse(drivers, owners, len(walkers), close)
+        who, what = np.nonzero(close)
+        if not len(who):
+            return
+        dx = discs[what, 0, None] - paths[who, :, 0]
+        dy = discs[what, 1, None] - paths[who, :, 1]
+        nearest = (dx * dx + dy * dy).argmin(axis=1)
+        row = np.arange(len(who))
+        yaw = paths[who, nearest, 2]
+        c, s = np.cos(yaw), np.sin(yaw)
+        dx, dy = dx[row, nearest], dy[row, nearest]
+        along, aside = dx * c + dy * s, np.abs(-dx * s + dy * c)
+        distance = distances[who, nearest] + along
+        room = distance - half[who, 0] - discs[what, 2]
+        blocking = (aside < half[who, 1] + discs[what, 2] + SIDE_MARGIN) & (distance > 0.0)
+        blocking &= np.abs(along) < SPACING + 0.5
+        who, what, room = who[blocking], what[blocking], room[blocking]
+        theirs = (discs[what, 3] * c[blocking] + discs[what, 4] * s[blocking]).clip(min=0.0)
+        wished = np.array([self._distance(driver) for driver in drivers])
+        np.minimum.at(acceleration, who, _follow(room, speeds[who], theirs, wished[who]))
+
+    def _distance(self, driver: Driver) -> float:
+        own = driver.settings.distance
+        return STANDSTILL + max(0.0, self.general.distance if own is None else own)
+
+    @staticmethod
+    def _excuse(drivers: list[Driver], owners: NDArray[np.int64], walkers: int, close: NDArray[np.bool_]) -> None:
+        """Take out what a driver was told to ignore."""
+        for number, driver in enumerate(drivers):
+            settings = driver.settings
+            if settings.not_avoided:
+                close[number] &= ~np.isin(owners, list(settings.not_avoided))
+            if settings.ignore_vehicles > 0 and 100 * driver.random.random() < settings.ignore_vehicles:
+                close[number, : len(owners) - walkers] = False
+            if settings.ignore_walkers > 0 and 100 * driver.random.random() < settings.ignore_walkers:
+                close[number, len(owners) - walkers :] = False
+
+    def _steer(self, drivers: list[Driver], paths: Floats, distances: Floats, acceleration: Floats) -> None:
+        for number, driver in enumerate(drivers):
+            vehicle = driver.vehicle
+            pose, model = vehicle.pose, vehicle.model
+            yaw = radians(pose.yaw)
+            look = 3.2 + 0.42 * abs(vehicle.speed) + 0.35 * model.extent[0]
+            place = (look - distances[number, 0]) / SPACING
+            first = min(max(int(place), 0), SAMPLES - 2)
+            share = place - first
+            one, two = paths[number, first].tolist(), paths[number, first + 1].tolist()
+            back = model.wheelbase / 2
+            tx = one[0] + share * (two[0] - one[0]) - pose.x + back * cos(yaw)
+            ty = one[1] + share * (two[1] - one[1]) - pose.y + back * sin(yaw)
+            ahead, right = tx * cos(yaw) + ty * sin(yaw), -tx * sin(yaw) + ty * cos(yaw)
+            bend = 2.0 * right / max(ahead * ahead + right * right, 0.25)
+            angle = atan2(bend * model.wheelbase, 1.0)
+            control = vehicle.control
+            control.steer = max(-1.0, min(1.0, angle / steering_lock(vehicle)))
+            control.reverse = control.hand_brake = False
+            _pedals(vehicle, float(acceleration[number]))
+            vehicle.speed_limit = driver.lane.speed_limit
+            light = self._lights.get(driver.lane.id)
+            near = driver.lane.length - driver.s - vehicle.extent[0] < AT_LIGHT
+            vehicle.waits_at = light if near else None
+
+
+def _discs(vehicles: list[Vehicle], walkers: list[Walker]) -> tuple[Floats, NDArray[np.int64]]:
+    """Rows of x, y, radius, velocity x, velocity y; vehicles are three discs in a row. And whose they are."""
+    rows: list[tuple[float, float, float, float, float]] = []
+    owners: list[int] = []
+    for vehicle in vehicles:
+        fx, fy = vehicle.forward
+        long, wide, _ = vehicle.extent
+        vx, vy, _ = vehicle.velocity
+        shift = max(long - wide, 0.0)
+        for part in (-shift, 0.0, shift):
+            rows.append((vehicle.pose.x + part * fx, vehicle.pose.y + part * fy, wide, vx, vy))
+        owners += [vehicle.id] * 3
+    for walker in walkers:
+        vx, vy, _ = walker.velocity
+        rows.append((walker.pose.x, walker.pose.y, 0.35, vx, vy))
+        owners.append(walker.id)
+    return np.array(rows).reshape(-1, 5), np.array(owners, dtype=np.int64)
+
+
+def _free_road(speeds: Floats, desired: Floats, drivers: list[Driver]) -> Floats:
+    """Acceleration towards the desired speed when nothing is in the way."""
+    strength = np.array([min(2.4, 0.6 * driver.vehicle.model.acceleration) for driver in drivers])
+    faster = strength * (1.0 - (speeds / np.maximum(desired, 0.5)) ** 4)
+    slower = np.maximum(2.0 * (desired - speeds), -1.6 * COMFORT_BRAKE)
+    return np.where(speeds > desired, slower, faster)
+
+
+def _follow(room: Floats, speed: Floats, theirs: Floats, wished: Floats) -> Floats:
+    """The intelligent driver model's interaction term."""
+    dynamic = speed * HEADWAY + speed * (speed - theirs) / (2 * np.sqrt(2.0 * COMFORT_BRAKE))
+    needed = wished + np.maximum(0.0, dynamic)
+    free = np.maximum(room, 0.1)
+    result = 2.0 * (1.0 - (needed / free) ** 2)
+    stopping = speed**2 / (2 * np.maximum(room - 0.8, 0.1))
+    result = np.where((theirs < 0.5) & (stopping > 0.7 * FULL_BRAKE), PANIC, result)
+    return np.where(room < 0.6, PANIC, np.maximum(result, PANIC))
+
+
+def _stop_within(gap: float, speed: float) -> float:
+    """Deceleration that ends at the stop line."""
+    if gap <= 0.3:
+        return PANIC if speed > 0.5 else -2.0
+    if speed < 0.3 and gap > 1.5:
+        return 0.6
+    return max(PANIC, -(speed**2) / (2.0 * gap) * 1.05)
+
+
+def _pedals(vehicle: Vehicle, wanted: float) -> None:
+    """Throttle and brake for an acceleration."""
+    control, model = vehicle.control, vehicle.model
+    if wanted > 0.0:
+        push = model.acceleration * max(0.1, 1.0 - (vehicle.speed / model.top_speed) ** 2)
+        control.throttle = min(1.0, (wanted + 0.15 + 0.0006 * vehicle.speed**2) / push)
+        control.brake = 0.0
+    else:
+        control.throttle = 0.0
+        control.brake = 1.0 if abs(vehicle.speed) < 0.15 else min(1.0, max(0.0, -wanted - 0.45) / FULL_BRAKE)
+    control.gear = 1 + min(5, int(hypot(vehicle.velocity[0], vehicle.velocity[1]) / 7.0))

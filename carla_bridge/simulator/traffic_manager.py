@@ -1,17 +1,208 @@
-"""Stand-in."""
+"""The traffic manager's own RPC endpoint. Each public method serves the call of its name.
 
+The client believes that another process runs the traffic manager and only forwards its calls, so that no client
+opens a port and the traffic moves with the world. Its protocol has neither metadata nor wrapped results.
+"""
+
+import logging
 from typing import Any
 
+from carla_bridge.simulator import wire
+from carla_bridge.simulator.actors import Vehicle
+from carla_bridge.simulator.dispatch import call, method_table
+from carla_bridge.simulator.driver import DriverSettings
+from carla_bridge.simulator.errors import RefusedError
+from carla_bridge.simulator.road_network import Lane
 from carla_bridge.simulator.rpc import Caller
+from carla_bridge.simulator.traffic import Traffic
 from carla_bridge.simulator.world import World
 
+TURNS = {1: "Left", 2: "Right", 3: "Straight"}
+"""CARLA's RoadOption numbers of the turns that a route may contain."""
 
-class TrafficManager:
+log = logging.getLogger(__name__)
+
+
+class TrafficManagerEndpoint:
+    """Answers calls; an error reaches the client as a failed call of that name."""
+
+    def __init__(self, world: World) -> None:
+        self._methods = method_table(TrafficManagerMethods(world))
+
+    async def __call__(self, caller: Caller, name: str, arguments: list[Any]) -> object:
+        method = self._methods.get(name)
+        if method is None:
+            log.warning("traffic manager: not served: %s", name)
+            raise RefusedError(f"not served: {name}")
+        return await call(method, caller, name, arguments)
+
+
+class TrafficManagerMethods:
+    """What clients can ask of the traffic."""
+
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def __call__(self, caller: Caller, name: str, arguments: list[Any]) -> object:
-        if name == "register_vehicle":
-            for a in arguments[0]:
-                self._world.traffic.register(self._world.vehicle(a[0]))
-        return None
+    def health_check_remote_TM(self) -> None:  # noqa: N802 - CARLA's name
+        """Still here."""
+
+    def register_vehicle(self, vehicles: Any) -> None:
+        for vehicle in wire.items(vehicles, "vehicles"):
+            self._traffic.register(self._vehicle(vehicle))
+
+    def unregister_vehicle(self, vehicles: Any) -> None:
+        for vehicle in wire.items(vehicles, "vehicles"):
+            number = _id(vehicle)
+            if number in self._world.actors:
+                self._traffic.unregister(self._world.vehicle(number))
+
+    def set_percentage_speed_difference(self, vehicle: Any, percentage: Any) -> None:
+        self._settings(vehicle).speed_difference = wire.number(percentage, "percentage")
+
+    def set_global_percentage_speed_difference(self, percentage: Any) -> None:
+        self._traffic.general.speed_difference = wire.number(percentage, "percentage")
+
+    def set_desired_speed(self, vehicle: Any, speed: Any) -> None:
+        self._settings(vehicle).desired_speed = max(0.0, wire.number(speed, "speed"))
+
+    def set_lane_offset(self, vehicle: Any, offset: Any) -> None:
+        self._settings(vehicle).lane_offset = wire.number(offset, "offset")
+
+    def set_global_lane_offset(self, offset: Any) -> None:
+        self._traffic.general.lane_offset = wire.number(offset, "offset")
+
+    def set_distance_to_leading_vehicle(self, vehicle: Any, distance: Any) -> None:
+        self._settings(vehicle).distance = wire.number(distance, "distance")
+
+    def set_global_distance_to_leading_vehicle(self, distance: Any) -> None:
+        self._traffic.general.distance = wire.number(distance, "distance")
+
+    def set_percentage_running_light(self, vehicle: Any, percentage: Any) -> None:
+        self._settings(vehicle).ignore_lights = wire.number(percentage, "percentage")
+
+    def set_percentage_running_sign(self, vehicle: Any, percentage: Any) -> None:
+        """No sign on this map asks drivers to stop."""
+        self._settings(vehicle)
+        wire.number(percentage, "percentage")
+
+    def set_percentage_ignore_vehicles(self, vehicle: Any, percentage: Any) -> None:
+        self._settings(vehicle).ignore_vehicles = wire.number(percentage, "percentage")
+
+    def set_percentage_ignore_walkers(self, vehicle: Any, percentage: Any) -> None:
+        self._settings(vehicle).ignore_walkers = wire.number(percentage, "percentage")
+
+    def set_collision_detection(self, vehicle: Any, other: Any, detect: Any) -> None:
+        avoided = self._settings(vehicle).not_avoided
+        if wire.flag(detect, "detect"):
+            avoided.discard(_id(other))
+        else:
+            avoided.add(_id(other))
+
+    def set_auto_lane_change(self, vehicle: Any, enabled: Any) -> None:
+        self._settings(vehicle).changes_lanes = wire.flag(enabled, "enabled")
+
+    def set_force_lane_change(self, vehicle: Any, left: Any) -> None:
+        """CARLA sends False for left and True for right."""
+        self._settings(vehicle).forced_change = not wire.flag(left, "direction")
+
+    def keep_slow_lane_rule_percentage(self, vehicle: Any, percentage: Any) -> None:
+        self._settings(vehicle).keeps_right = wire.number(percentage, "percentage")
+
+    def random_left_lanechange_percentage(self, vehicle: Any, percentage: Any) -> None:
+        self._settings(vehicle).random_left = wire.number(percentage, "percentage")
+
+    def random_right_lanechange_percentage(self, vehicle: Any, percentage: Any) -> None:
+        self._settings(vehicle).random_right = wire.number(percentage, "percentage")
+
+    def set_path(self, vehicle: Any, path: Any, empty_buffer: Any) -> None:
+        """Drive along these places, then wander on."""
+        wire.flag(empty_buffer, "empty_buffer")
+        self._follow(vehicle, self._lanes(path))
+
+    def update_custom_path(self, number: Any, path: Any) -> None:
+        self._follow([number], self._lanes(path))
+
+    def remove_custom_path(self, number: Any, remove: Any) -> None:
+        if wire.flag(remove, "remove"):
+            self._follow([number], [])
+
+    def set_imported_route(self, vehicle: Any, route: Any, empty_buffer: Any) -> None:
+        """Turn left, right or go straight on at the next junctions, then wander on."""
+        wire.flag(empty_buffer, "empty_buffer")
+        self._take_turns(vehicle, _turns(route))
+
+    def update_imported_route(self, number: Any, route: Any) -> None:
+        self._take_turns([number], _turns(route))
+
+    def remove_imported_route(self, number: Any, remove: Any) -> None:
+        if wire.flag(remove, "remove"):
+            self._take_turns([number], [])
+
+    def set_random_device_seed(self, seed: Any) -> None:
+        self._traffic.reseed(wire.whole(seed, "seed", 0, 2**64 - 1))
+
+    def set_synchronous_mode(self, mode: Any) -> None:
+        """The traffic always moves with the world."""
+        wire.flag(mode, "mode")
+
+    def set_synchronous_mode_timeout_in_milisecond(self, milliseconds: Any) -> None:
+        """Nothing waits, so nothing times out."""
+        wire.number(milliseconds, "time")
+
+    def synchronous_tick(self) -> bool:
+        return True
+
+    def set_hybrid_physics_mode(self, enabled: Any) -> None:
+        """All vehicles have the same simple physics, near or far."""
+        wire.flag(enabled, "enabled")
+
+    def set_hybrid_physics_radius(self, radius: Any) -> None:
+        """See `set_hybrid_physics_mode`."""
+        wire.number(radius, "radius")
+
+    def reset_all_traffic_lights(self) -> None:
+        for group in dict.fromkeys(self._world.signal_groups.values()):
+            group.reset()
+
+    def shut_down(self) -> None:
+        """The client drops its handle; the traffic drives on."""
+
+    @property
+    def _traffic(self) -> Traffic:
+        return self._world.traffic
+
+    def _vehicle(self, message: Any) -> Vehicle:
+        return self._world.vehicle(_id(message))
+
+    def _settings(self, message: Any) -> DriverSettings:
+        return self._traffic.settings_of(self._vehicle(message))
+
+    def _follow(self, message: Any, path: list[Lane]) -> None:
+        self._settings(message).path = path
+        driver = self._traffic.drivers.get(_id(message))
+        if driver is not None:
+            driver.follow(path)
+
+    def _take_turns(self, message: Any, turns: list[str]) -> None:
+        self._settings(message).turns = turns
+        driver = self._traffic.drivers.get(_id(message))
+        if driver is not None:
+            driver.take_turns(turns)
+
+    def _lanes(self, path: Any) -> list[Lane]:
+        lanes: list[Lane] = []
+        for place in wire.items(path, "path"):
+            x, y, _ = wire.vector(place, "location")
+            lane, _, _ = self._world.network.nearest(x, y)
+            if not lanes or lanes[-1] is not lane:
+                lanes.append(lane)
+        return lanes
+
+
+def _id(actor: Any) -> int:
+    return wire.whole(wire.items(actor, "actor", 1)[0], "actor id")
+
+
+def _turns(route: Any) -> list[str]:
+    known = [wire.whole(option, "road option", 0, 255) for option in wire.items(route, "route")]
+    return [TURNS[option] for option in known if option in TURNS]

@@ -134,7 +134,7 @@ class World:
         for other in [other for other in self.actors.values() if other.parent is actor]:
             self.destroy(other.id)
         if isinstance(actor, Vehicle):
-            self.traffic.unregister(actor)
+            self.traffic.forget(actor)
         del self.actors[number]
         return True
 
