@@ -4,7 +4,7 @@ import importlib
 
 import click
 
-COMMANDS = ("simulate", "run", "report", "evaluate", "detect", "anchors")
+COMMANDS = ("simulate", "run", "report", "evaluate", "detect", "anchors", "compare")
 
 
 class _LazyGroup(click.Group):

@@ -22,6 +22,8 @@ class Member:
     name: str
     process: subprocess.Popen[bytes]
     log: Path
+    service: bool = False
+    """Runs until the others have ended."""
 
 
 class ProcessGroup:
@@ -31,30 +33,36 @@ class ProcessGroup:
         self.directory = directory
         self.members: list[Member] = []
 
-    def start(self, name: str, command: list[str]) -> Member:
+    def start(self, name: str, command: list[str], service: bool = False) -> Member:
         """Start a process in the run's directory with its output in logs/NAME.log."""
         log = self.directory / "logs" / f"{name}.log"
         with log.open("ab") as output:
             process = subprocess.Popen(
                 command, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
             )
-        member = Member(name, process, log)
+        member = Member(name, process, log, service)
         self.members.append(member)
         return member
 
     def wait(self, refresh: Callable[[], None]) -> None:
-        """Wait until all have ended well, refreshing the view meanwhile; one that fails ends the run."""
-        running = list(self.members)
-        while running:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                running[0].process.wait(_REFRESH_SECONDS)
+        """Wait until all but the services have ended well, refreshing the view meanwhile."""
+        while any(not member.service and member.process.poll() is None for member in self.members):
+            self._look()
             refresh()
-            for member in list(running):
-                code = member.process.poll()
-                if code == 0:
-                    running.remove(member)
-                elif code is not None:
-                    raise FedAGemError(_obituary(member, code))
+        self._look()
+
+    def wait_for_service(self, ready: Callable[[], bool]) -> None:
+        """Wait until a service that was just started is ready."""
+        while not ready():
+            self._look()
+
+    def _look(self) -> None:
+        """Give the youngest process a moment, and end the run if any process has failed."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.members[-1].process.wait(_REFRESH_SECONDS)
+        for member in self.members:
+            if code := member.process.poll():
+                raise FedAGemError(_obituary(member, code))
 
     def __enter__(self) -> "ProcessGroup":
         return self

@@ -1,5 +1,6 @@
 """A run is a directory: an OpenFL workspace with the frozen plan, and everything the run leaves behind."""
 
+import copy
 import shutil
 from pathlib import Path
 
@@ -62,6 +63,9 @@ def plan_of_run(directory: Path) -> tuple[Plan, str]:
 
 
 def _without_address(plan: Plan) -> Plan:
-    """The plan apart from where its aggregator listens, which each start on this machine chooses anew."""
-    network = {k: v for k, v in plan["network"].get("settings", {}).items() if k not in {"agg_addr", "agg_port"}}
-    return {**plan, "network": network}
+    """The plan apart from what each start on this machine finds anew: ports, and where evaluation frames lie."""
+    plain = copy.deepcopy(plan)
+    for part, names in (("network", ("agg_addr", "agg_port")), ("data_loader", ("stream", "evaluation"))):
+        for name in names:
+            plain[part].get("settings", {}).pop(name, None)
+    return plain

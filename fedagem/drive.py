@@ -1,0 +1,100 @@
+"""What a driving plan needs around the federation: recorded frames to evaluate on, and a fleet that drives.
+
+CARLA is reached through the `carla-bridge` command only; this room knows nothing else of it.
+"""
+
+import copy
+import hashlib
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fedagem.errors import FedAGemError, PlanError
+from fedagem.plan import Plan
+from fedagem.settings import parse_settings
+
+_BRIDGE = str(Path(sys.executable).with_name("carla-bridge"))
+
+
+@dataclass(frozen=True)
+class DriveSettings:
+    """The `driving` section of a plan."""
+
+    evaluation_seconds: float
+    """How long the evaluation drive is, in each region."""
+    evaluation_regions: list[str] = field(default_factory=lambda: ["city", "highway"])
+    jpeg_quality: int | None = None
+    """Recorded frames are JPEG of this quality, or PNG."""
+    snippets: str = "snippets"
+    """Where recordings are kept, to be used again by every run of the same drive."""
+
+
+def is_driving(plan: Plan) -> bool:
+    """Whether the plan's frames come from a CARLA server."""
+    return "carla" in plan
+
+
+def shift_round(plan: Plan) -> int | None:
+    """The first round in which a vehicle is in another domain than at the beginning."""
+    settings = plan["data_loader"]["settings"]
+    if is_driving(plan):
+        moves = [event["at"] for event in plan["carla"].get("schedule", []) if "region" in event and event["at"] > 0]
+        return int(min(moves) // settings["seconds_per_round"]) if moves else None
+    later = [leg.get("from_round", 0) for legs in settings.get("snippets", {}).values() for leg in legs]
+    return min((number for number in later if number > 0), default=None)
+
+
+def add_evaluation_frames(plan: Plan, name: str) -> None:
+    """Record the evaluation drive the first time, and point the plan to it; one vehicle per region."""
+    settings = _settings(plan)
+    section = copy.deepcopy(plan["carla"])
+    section["vehicles"] = [{"name": region, "region": region} for region in settings.evaluation_regions]
+    section["schedule"] = [event for event in section.get("schedule", []) if "weather" in event]
+    section["seed"] = section.get("seed", 0) + 1
+    place = _record(section, settings, settings.evaluation_seconds, f"{name}-evaluation")
+    paths = {region: [str(place / region)] for region in settings.evaluation_regions}
+    plan["data_loader"]["settings"].setdefault("evaluation", {})["paths"] = paths
+
+
+def replay_training_frames(plan: Plan, name: str) -> None:
+    """Record the whole drive the first time, and let the vehicles replay it instead of driving live."""
+    settings, loader = _settings(plan), plan["data_loader"]["settings"]
+    seconds = plan["aggregator"]["settings"]["rounds_to_train"] * loader["seconds_per_round"]
+    place = _record(plan["carla"], settings, seconds, f"{name}-drive")
+    loader.pop("stream", None)
+    loader["snippets"] = {v: [{"paths": [str(place / v)], "repeat": False}] for v in loader["vehicles"]}
+
+
+def fleet_command(plan_file: str, port: int, ready_file: str) -> list[str]:
+    """The process that drives the vehicles and serves their frames on this machine."""
+    return [_BRIDGE, "serve", "--plan", plan_file, "--listen", f"127.0.0.1:{port}", "--ready-file", ready_file]
+
+
+def _settings(plan: Plan) -> DriveSettings:
+    if "driving" not in plan:
+        raise PlanError("a plan with a carla section needs a driving section: see plan/carla.yaml.")
+    return parse_settings(DriveSettings, plan["driving"], "driving")
+
+
+def _record(section: dict[str, Any], settings: DriveSettings, seconds: float, name: str) -> Path:
+    """A recording of this drive; one made before with the same settings is used again, an unfinished one finished."""
+    recipe = {"carla": section, "seconds": seconds, "jpeg_quality": settings.jpeg_quality}
+    digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:10]
+    place = (Path(settings.snippets).expanduser() / f"{name}-{digest}").resolve()
+    if (place / "recording.json").exists():
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    plan_file = place.with_suffix(".yaml")
+    plan_file.write_text(yaml.safe_dump({"carla": section}, sort_keys=False), encoding="utf-8")
+    command = [_BRIDGE, "record", "--plan", str(plan_file), "--seconds", f"{seconds:g}", "--out", str(place)]
+    command += ["--resume"]
+    if settings.jpeg_quality is not None:
+        command += ["--jpeg-quality", str(settings.jpeg_quality)]
+    if subprocess.run(command, check=False).returncode:
+        raise FedAGemError(f"the drive {name} could not be recorded (see above); what was recorded is kept in {place}.")
+    return place
