@@ -19,9 +19,18 @@ def mark(blueprint: Any, name: str) -> None:
         blueprint.set_attribute("role_name", f"{ROLE}:{name}")
 
 
-def leftovers(world: Any) -> list[Any]:
-    """Actors that an earlier fleet left behind, with all that is attached to them."""
-    actors = list(world.get_actors())
+def all_actors(world: Any) -> list[Any]:
+    """Every actor of a world that this client has just joined.
+
+    Actors are known from the last state the server sent, and a synchronous server sends one only with a tick.
+    """
+    if world.get_settings().synchronous_mode:
+        world.tick()
+    return list(world.get_actors())
+
+
+def leftovers(actors: list[Any]) -> list[Any]:
+    """Those of the actors that an earlier fleet left behind, with all that is attached to them."""
     ours = {actor.id for actor in actors if actor.attributes.get("role_name", "").startswith(f"{ROLE}:")}
     return [actor for actor in actors if actor.id in ours or (actor.parent and actor.parent.id in ours)]
 
@@ -54,7 +63,7 @@ class ServerState:
         self._world = world
         self._settings = world.get_settings()
         self._weather = world.get_weather()
-        old = leftovers(world)
+        old = leftovers(all_actors(world))
         if old:
             logger.warning("destroying %d actors that a killed fleet left behind", len(old))
             destroy(client, old)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from carla_bridge.cameras import CameraPair
-from carla_bridge.cleanup import leftovers
+from carla_bridge.cleanup import all_actors, leftovers
 from carla_bridge.config import FleetConfig
 from carla_bridge.connection import connect
 from carla_bridge.errors import BridgeError
@@ -42,6 +42,7 @@ def inspect(config: FleetConfig) -> Inspection:
     server = config.server
     client = connect(server.host, server.port, timeout=server.timeout_seconds, sensors=0)
     world = client.get_world()
+    actors = all_actors(world)
     settings, library = world.get_settings(), world.get_blueprint_library()
     blueprints = {pattern: len(library.filter(pattern)) for pattern in NEEDED}
     missing = [pattern for pattern, count in blueprints.items() if not count]
@@ -53,8 +54,8 @@ def inspect(config: FleetConfig) -> Inspection:
         "version": client.get_server_version(),
         "maps": tuple(sorted(name.rsplit("/", 1)[-1] for name in client.get_available_maps())),
         "synchronous": settings.synchronous_mode,
-        "actors": len(world.get_actors()),
-        "leftovers": len(leftovers(world)),
+        "actors": len(actors),
+        "leftovers": len(leftovers(actors)),
         "blueprints": blueprints,
     }
     with Fleet(config) as fleet:

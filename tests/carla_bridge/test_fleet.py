@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from carla_bridge.annotation import DEFAULT_TAGS, RIDER
+from carla_bridge.cleanup import all_actors
 from carla_bridge.config import parse_config
 from carla_bridge.connection import connect
 from carla_bridge.errors import ConfigError, ServerUnreachableError
@@ -33,7 +34,7 @@ def actors_and_mode(host, port):
     client = connect(host, port, timeout=20.0, sensors=0)
     world = client.get_world()
     kinds = ("vehicle.", "walker.", "sensor.", "controller.")
-    found = [actor.type_id for actor in world.get_actors() if actor.type_id.startswith(kinds)]
+    found = [actor.type_id for actor in all_actors(world) if actor.type_id.startswith(kinds)]
     settings = world.get_settings()
     return found, settings.synchronous_mode, settings.fixed_delta_seconds
 
