@@ -2,12 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from typing import Any
+from zlib import crc32
 
 from carla_bridge.simulator import wire
 from carla_bridge.simulator.commands import run_batch
 from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.messages import token
 from carla_bridge.simulator.methods_actors import ActorMethods
+from carla_bridge.simulator.navigation import navigation_mesh
 from carla_bridge.simulator.opendrive import opendrive
 from carla_bridge.simulator.rpc import Caller
 from carla_bridge.simulator.scene import Pose, StaticObject
@@ -40,6 +42,9 @@ class WorldMethods:
         self._changed = changed
         self._traffic_port = traffic_port
         self._map = opendrive(world.network, world.town.name, world.signals, world.signs)
+        self._mesh = navigation_mesh()
+        base, place = world.town.name.rsplit("/", 1)
+        self._mesh_name = f"{base}/Nav/{place}-{crc32(self._mesh):08x}.bin"
         self._spawn_points = [wire.transform(place) for place in spawn_points(world.network)]
 
     def version(self) -> str:
@@ -85,8 +90,13 @@ class WorldMethods:
         return self._map
 
     def get_required_files(self, folder: Any = "") -> object:
-        wire.text(folder, "folder")
-        return []
+        """Only the walkers' mesh has to be fetched; its name changes with its contents, as clients keep it."""
+        return [self._mesh_name] if wire.text(folder, "folder") == "Nav" else []
+
+    def request_file(self, name: Any) -> bytes:
+        if wire.text(name, "file name") != self._mesh_name:
+            raise RefusedError(f"there is no file '{name}'")
+        return self._mesh
 
     def get_actor_definitions(self) -> object:
         return self._world.library.wire()
