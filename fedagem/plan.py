@@ -18,7 +18,7 @@ from fedagem.training import TrainingSettings
 Plan = dict[str, Any]
 
 _SECTIONS = ("aggregator", "collaborator", "data_loader", "task_runner", "assigner", "tasks", "network")
-_OPTIONAL_SECTIONS = ("compression_pipeline", "straggler_handling_policy", "carla")
+_OPTIONAL_SECTIONS = ("compression_pipeline", "straggler_handling_policy", "carla", "driving")
 _SCHEMAS: dict[str, type] = {
     "src.assigner.StagedAssigner": RoundSettings,
     "src.data_loader.TaskStreamLoader": StreamSettings,
@@ -33,7 +33,7 @@ def load_plan(path: Path) -> Plan:
         plan = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise PlanError(f"the plan {path} cannot be read: {problem.strerror}.") from problem
-    except yaml.YAMLError as problem:
+    except (yaml.YAMLError, UnicodeDecodeError) as problem:
         raise PlanError(f"the plan {path} is not valid YAML: {' '.join(str(problem).split())}.") from problem
     if not isinstance(plan, dict):
         raise PlanError(f"the plan {path} must be a mapping of sections, not {type(plan).__name__}.")
@@ -51,9 +51,14 @@ def change_plan(plan: Plan, assignments: Iterable[str]) -> None:
             raise PlanError(f"the plan has no {path!r}{suggestion(path, known)}")
         *parents, last = path.split(".")
         section = plan
-        for parent in parents:
+        for depth, parent in enumerate(parents, start=1):
             section = section.setdefault(parent, {})
-        section[last] = yaml.safe_load(text)
+            if not isinstance(section, dict):
+                raise PlanError(f"{'.'.join(parents[:depth])} is {section!r}, so --set cannot change {path} in it.")
+        try:
+            section[last] = yaml.safe_load(text)
+        except yaml.YAMLError as problem:
+            raise PlanError(f"--set {assignment} is not valid YAML: {' '.join(str(problem).split())}.") from problem
 
 
 def set_seed(plan: Plan, seed: int) -> None:
@@ -82,17 +87,26 @@ def set_rounds(plan: Plan, rounds: int) -> None:
 
 def check_plan(plan: Plan) -> None:
     """Refuse a plan that cannot work, in one sentence."""
+    check_sections(plan)
+    _check_rounds(plan)
+    _check_arrivals(plan)
+
+
+def check_sections(plan: Plan) -> None:
+    """Refuse a plan whose sections, each for itself, cannot work."""
     for name in _SECTIONS:
         if not isinstance(plan.get(name), dict):
             raise PlanError(f"the plan has no section {name!r}.")
     for name, section in plan.items():
         if name not in (*_SECTIONS, *_OPTIONAL_SECTIONS):
             raise PlanError(f"the plan has an unknown section {name!r}{suggestion(name, _SECTIONS)}")
+        if not isinstance(section, dict):
+            raise PlanError(f"{name} must be a mapping, not {section!r}.")
+        if not isinstance(section.get("settings", {}), dict):
+            raise PlanError(f"{name}.settings must be a mapping, not {section['settings']!r}.")
         schema = _SCHEMAS.get(section.get("template", ""))
         if schema:
             parse_settings(schema, section.get("settings", {}), f"{name}.settings")
-    _check_rounds(plan)
-    _check_arrivals(plan)
 
 
 def collaborators(plan: Plan) -> dict[str, str]:

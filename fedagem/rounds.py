@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from fedagem.errors import PlanError
 from fedagem.participation import Participation
 
 
@@ -15,6 +16,12 @@ class Stage:
     rounds: Literal["all", "first"] = "all"
     every: int = 1
     """Run in every n-th round only: the n-th, the 2n-th and so on."""
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise PlanError(f"assigner.settings.stages ({self.name}) every must be at least 1, not {self.every}.")
+        if not self.tasks:
+            raise PlanError(f"assigner.settings.stages ({self.name}) has no tasks.")
 
     def runs_in(self, round_number: int) -> bool:
         """Whether the stage belongs to the round."""
@@ -33,3 +40,7 @@ class RoundSettings:
     """Draws the participants of each round; `--seed` sets it along with the others."""
     selected_task_group: str = "learning"
     """OpenFL's own: `evaluation` runs the stages of the first round and nothing else."""
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise PlanError("assigner.settings.stages is empty: a round needs at least one stage.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fedagem.plan import Plan, change_plan, check_plan, load_plan, run_name, set_rounds, set_seed
+from fedagem.plan import Plan, change_plan, check_plan, check_sections, load_plan, run_name, set_rounds, set_seed
 from fedagem.run_directory import create_run, resume_run
 
 
@@ -26,7 +26,7 @@ class RunRequest:
         """The run's directory, laid out or found again, and its plan."""
         plan = load_plan(self.plan_path)
         change_plan(plan, self.assignments)
-        check_plan(plan)
+        check_sections(plan)
         if self.seed is not None:
             set_seed(plan, self.seed)
         if self.rounds is not None:

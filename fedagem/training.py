@@ -66,6 +66,11 @@ class OptimizerSettings:
     def __post_init__(self) -> None:
         if not self.lr > 0:
             raise PlanError(f"task_runner.settings.optimizer.lr must be positive, not {self.lr}.")
+        for name in ("momentum", "weight_decay"):
+            if not getattr(self, name) >= 0:
+                raise PlanError(
+                    f"task_runner.settings.optimizer.{name} must not be negative, but is {getattr(self, name)}."
+                )
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,9 @@ class TrainingSettings:
         if self.method not in METHODS:
             raise PlanError(f"task_runner.settings.method is {self.method!r}{suggestion(self.method, METHODS)}")
         check_arguments(METHODS[self.method], self.method_settings, "task_runner.settings.method_settings")
+        for name in ("buffer_gradient_samples", "threads"):
+            if getattr(self, name) < 1:
+                raise PlanError(f"task_runner.settings.{name} must be at least 1, not {getattr(self, name)}.")
         if not 0 <= self.refinement.rate <= 1:
             raise PlanError(f"task_runner.settings.refinement.rate must be in 0..1, not {self.refinement.rate}.")
 
