@@ -20,6 +20,7 @@ from fedagem.detection.objective import DetectionObjective
 from fedagem.detection.pictures import draw_boxes
 from fedagem.detection.samples import corners
 from fedagem.run_directory import plan_of_run
+from fedagem.streams.sources.data_folder import resolve_root
 
 _FRAMES_PER_DOMAIN = 2
 
@@ -64,7 +65,7 @@ def _frames(paths: list[str], classes: tuple[str, ...]) -> list[NamedFrame]:
     from carla_bridge.snippets import find_snippets
     from fedagem.commands.snippet_frames import SnippetFrames
 
-    drives = [SnippetFrames(folder, classes) for path in paths for folder in find_snippets(Path(path).expanduser())]
+    drives = [SnippetFrames(folder, classes) for path in paths for folder in find_snippets(resolve_root(path))]
     total = sum(len(drive) for drive in drives)
     chosen: list[NamedFrame] = []
     for number, frame in enumerate(itertools.chain.from_iterable(drives)):

@@ -24,6 +24,7 @@ from fedagem.evaluation import Evaluation
 from fedagem.objective import Objective
 from fedagem.seeding import derive_generator
 from fedagem.settings import parse_settings
+from fedagem.streams.sources.data_folder import resolve_root
 from models.tiny_yolo import TinyYolo
 
 
@@ -122,7 +123,7 @@ class DrivingLoader(DataLoader):  # type: ignore[misc]
         return self._stream
 
     def _replay(self, leg: Leg) -> FrameSource:
-        directories = [found for path in leg.paths for found in find_snippets(Path(path).expanduser())]
+        directories = [found for path in leg.paths for found in find_snippets(resolve_root(path))]
         return self._source(directories, held_out=False if self.settings.holdout else None, repeat=leg.repeat)
 
     def _source(self, directories: list[Path], held_out: bool | None, repeat: bool = False) -> SnippetSource:
@@ -141,7 +142,7 @@ class DrivingLoader(DataLoader):  # type: ignore[misc]
         plan, size = self.settings.evaluation, (self.settings.input_size[0], self.settings.input_size[1])
         try:
             for domain, paths in plan.paths.items():
-                directories = find_snippets(*(Path(path).expanduser() for path in paths))
+                directories = find_snippets(*(resolve_root(path) for path in paths))
                 source = self._source(directories, held_out=True if plan.held_out_only else None)
                 yield from scoring_batches(source.frames(), size, domain=domain, batch_size=plan.batch_size)
         except SnippetError as problem:
