@@ -15,6 +15,10 @@ HORIZON = 100.0
 """Metres of road that a driver looks ahead."""
 WINDOW = 260.0
 """Metres of route that are laid out at a time."""
+COMFORT_TURN = 2.4
+"""m/s² across the road that drivers plan with."""
+REARWARD = 12
+"""Samples of the route that are kept behind the vehicle."""
 LOST = 8.0
 """Farther from its lane than this, a driver looks for the nearest lane anew."""
 
@@ -59,6 +63,10 @@ class Driver:
         self._planned = 0
         self.turns: deque[str] = deque(settings.turns)
         self._network = network
+        self.aside = 0.0
+        """Metres to the right of the lane's centre."""
+        self.heading = 0.0
+        """Of the lane, where the vehicle is, in radians."""
         self._base = 0
         self._end = 0.0
         self._shift = (0.0, 0.0, 1.0)
@@ -78,6 +86,7 @@ class Driver:
         pose = self.vehicle.pose
         lane, self.s, _ = self._network.nearest(pose.x, pose.y, pose.yaw * pi / 180.0)
         self.route: list[Lane] = [lane]
+        self._behind: Lane | None = None
         self._shift = (0.0, 0.0, 1.0)
         self._planned = 0
         self._tick_off()
@@ -97,23 +106,27 @@ class Driver:
         self._replan()
 
     def advance(self) -> None:
-        """Find out how far the vehicle has come along its route."""
-        x, y = self.vehicle.pose.x, self.vehicle.pose.y
+        """Find out how far the vehicle has come along its route; its rear axle is what follows the path."""
+        pose, back = self.vehicle.pose, self.vehicle.model.wheelbase / 2
+        yaw = pose.yaw * pi / 180.0
+        x, y = pose.x - back * cos(yaw), pose.y - back * sin(yaw)
         base = self._base
-        near = self._points[base : base + 10]
+        near = self._points[base : base + 12]
         gap = (near[:, 0] - x) ** 2 + (near[:, 1] - y) ** 2
         best = int(gap.argmin())
         if gap[best] > LOST * LOST:
             self.find_lane()
             return
-        px, py, yaw, _ = near[best].tolist()
+        px, py, yaw, bend, *_ = near[best].tolist()
         along = (x - px) * cos(yaw) + (y - py) * sin(yaw)
+        self.aside = -(x - px) * sin(yaw) + (y - py) * cos(yaw) - bend * along * along / 2
+        self.heading = yaw + bend * along
         self._base = base + max(best - 3, 0)
-        self.s = max(0.0, float(self._arc[base + best]) + along)
+        self.s = max(0.0, float(self._arc[base + best]) + along + back)
         moved_on = False
         while self.s > self.lane.length and len(self.route) > 1:
             self.s -= self.lane.length
-            self.route.pop(0)
+            self._behind = self.route.pop(0)
             moved_on = True
             self._shift = (0.0, 0.0, 1.0)
             self._tick_off()
@@ -123,20 +136,30 @@ class Driver:
             self._plan()
             self._lay_out()
 
-    def ahead(self, count: int, stride: int) -> tuple[Floats, Floats, float]:
-        """Every `stride`-th sample of the route from the vehicle on: (x, y, yaw, curvature), limits, first arc."""
-        first = min(int(np.searchsorted(self._arc, self.s)), len(self._arc) - 1)
-        chosen = np.minimum(first + stride * np.arange(count), len(self._arc) - 1)
-        return self._points[chosen], self._limits[chosen], float(self._arc[first]) - self.s
+    def ahead(self, count: int, stride: int, into: Floats) -> float:
+        """Copy every `stride`-th row of the route from the vehicle on; returns the distance to the first."""
+        first = min(int(self._arc.searchsorted(self.s)), len(self._arc) - 1)
+        rows = self._points[first : first + count * stride : stride]
+        into[: len(rows)] = rows
+        into[len(rows) :] = rows[-1]
+        return float(self._arc[first]) - self.s
 
-    def offset_at(self, distance: Floats, general: float) -> Floats | float:
-        """How far to the right of the lane's centre to drive, at distances from here."""
-        wanted = general if self.settings.lane_offset is None else self.settings.lane_offset
+    def bend(self, lead: float) -> float:
+        """Curvature of the path, `lead` metres in front of the rear axle."""
+        place = self.s - self.vehicle.model.wheelbase / 2 + lead
+        return float(self._points[min(int(self._arc.searchsorted(place)), len(self._arc) - 1), 3])
+
+    def offset(self, general: float) -> float:
+        """How far to the right of the lane's centre to drive in general."""
+        own = self.settings.lane_offset
+        return general if own is None else own
+
+    def gliding(self, distance: Floats) -> Floats:
+        """During a lane change: what is left of it, to the right, at distances from here."""
         start, began, length = self._shift
-        if start == 0.0:
-            return wanted
         share = np.clip((self.s + distance - began) / length, 0.0, 1.0)
-        return wanted + start * (1.0 - share * share * (3.0 - 2.0 * share))
+        left: Floats = start * (1.0 - share * share * (3.0 - 2.0 * share))
+        return left
 
     def change_to(self, lane: Lane) -> None:
         """Glide over to a neighbouring lane."""
@@ -148,6 +171,7 @@ class Driver:
         self.s = min(nearest * LANE_SPACING + (x - px) * cos(yaw) + (y - py) * sin(yaw), lane.length)
         planned = len(self.route) > 1 and self.route[1] is lane
         self.route = self.route[1:] if planned else [lane]
+        self._behind = None
         self._tick_off()
         self._shift = (aside or 1e-6, self.s, max(14.0, 2.4 * self.vehicle.speed))
         if not planned:
@@ -202,26 +226,28 @@ class Driver:
         return next((way for way in lane.successors if direction(way) == wanted), None)
 
     def _lay_out(self) -> None:
-        """Sample the next stretch of the route, up to the first lane change it contains."""
-        points, limits, arcs = [], [], []
-        start = 0.0
+        """Sample the next stretch of the route, up to the first lane change it contains.
+
+        Rows are x, y, yaw, curvature, speed limit and comfortable speed in the bend.
+        """
+        points, arcs = [], []
         self._cut_short = False
-        skipped = max(0, int(self.s / LANE_SPACING) - 4)
-        for number, lane in enumerate(self.route):
+        behind = [] if self._behind is None else [self._behind]
+        start = -sum(lane.length for lane in behind)
+        for number, lane in enumerate([*behind, *self.route], start=-len(behind)):
             samples = lane.samples[: int(np.ceil(lane.length / LANE_SPACING))]
-            first = skipped if number == 0 else 0
-            last = first + int(WINDOW) + 10
-            piece = samples[first:last]
-            points.append(piece)
-            limits.append(np.full(len(piece), lane.speed_limit / 3.6))
+            first = max(0, int((self.s - start) / LANE_SPACING) - REARWARD)
+            piece = samples[first : first + int(WINDOW) + REARWARD]
+            limit = np.full(len(piece), lane.speed_limit / 3.6)
+            in_bend = np.sqrt(COMFORT_TURN / np.maximum(np.abs(piece[:, 3]), 1e-4))
+            points.append(np.column_stack((piece, limit, in_bend)))
             arcs.append(start + LANE_SPACING * np.arange(first, first + len(piece)))
             start += lane.length
             following = self.route[number + 1] if number + 1 < len(self.route) else None
-            self._cut_short = following is not None and following not in lane.successors
+            self._cut_short = number >= 0 and following is not None and following not in lane.successors
             if start > self.s + WINDOW or self._cut_short:
                 break
         self._points = np.concatenate(points)
-        self._limits = np.concatenate(limits)
         self._arc = np.concatenate(arcs)
         self._base = 0
         self._end = float(self._arc[-1])

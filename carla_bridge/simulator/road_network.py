@@ -7,12 +7,15 @@ from enum import Enum
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from carla_bridge.simulator.path import Floats, Path
 
 LaneId = tuple[int, int]
 """(road id, OpenDRIVE lane id): negative ids run along the road's reference line, positive ones against it."""
 
+CELL = 12.0
+"""Metres of a cell in which places are looked up."""
 LANE_SPACING = 1.0
 """Metres between the samples of a lane's centre line."""
 
@@ -139,24 +142,35 @@ class RoadNetwork:
     by_id: dict[LaneId, Lane]
 
     @cached_property
-    def _index(self) -> tuple[Floats, np.ndarray, np.ndarray]:
+    def _index(self) -> tuple[Floats, NDArray[np.int64], dict[tuple[int, int], NDArray[np.int64]]]:
+        """All samples (x, y, yaw), (lane, position) of each, and which of them are in or next to a cell."""
         points = np.concatenate([lane.samples[:, :3] for lane in self.lanes])
         owner = np.concatenate([np.full(len(lane.samples), lane.index) for lane in self.lanes])
         position = np.concatenate([np.arange(len(lane.samples)) for lane in self.lanes])
-        return points, owner, position
+        cells: dict[tuple[int, int], list[int]] = {}
+        for number, (column, row) in enumerate((points[:, :2] // CELL).astype(int).tolist()):
+            for beside in range(9):
+                cell = (column + beside % 3 - 1, row + beside // 3 - 1)
+                cells.setdefault(cell, []).append(number)
+        packed = {cell: np.array(numbers) for cell, numbers in cells.items()}
+        return points, np.column_stack((owner, position)), packed
 
     def nearest(self, x: float, y: float, yaw: float | None = None) -> tuple[Lane, float, float]:
         """The lane nearest to a place, the arc length there and the distance from its centre line.
 
         With `yaw` (radians) lanes that run the other way count as far away.
         """
-        points, owner, position = self._index
-        squared = (points[:, 0] - x) ** 2 + (points[:, 1] - y) ** 2
+        points, origin, cells = self._index
+        near = cells.get((int(x // CELL), int(y // CELL)))
+        if near is None:
+            near = np.arange(len(points))
+        gap = points[near]
+        squared = (gap[:, 0] - x) ** 2 + (gap[:, 1] - y) ** 2
         if yaw is not None:
-            squared = squared + np.where(np.cos(points[:, 2] - yaw) < 0.5, 100.0, 0.0)
-        best = int(np.argmin(squared))
-        lane = self.lanes[int(owner[best])]
-        along, aside = project(lane, x, y, int(position[best]))
+            squared += np.where(np.cos(gap[:, 2] - yaw) < 0.5, 100.0, 0.0)
+        number, position = origin[near[int(squared.argmin())]].tolist()
+        lane = self.lanes[number]
+        along, aside = project(lane, x, y, position)
         return lane, along, abs(aside)
 
 

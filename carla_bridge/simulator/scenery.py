@@ -37,6 +37,10 @@ class Scenery:
     objects: list[StaticObject] = field(default_factory=list)
     surfaces: list[Surface] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        extents = {model.blueprint: model.extent for model in vehicle_models()}
+        self._parked = [extents[blueprint] for blueprint in PARKED_MODELS]
+
     def add(
         self,
         kind: ObjectKind,
@@ -72,7 +76,7 @@ class Scenery:
     def parked_car(self, x: float, y: float, yaw: float) -> None:
         """A car that belongs to the map: an instance of its own in pictures, but not an actor."""
         variant = self.whole(len(PARKED_MODELS))
-        extent = {model.blueprint: model.extent for model in vehicle_models()}[PARKED_MODELS[variant]]
+        extent = self._parked[variant]
         size = (2 * extent[0], 2 * extent[1], 2 * extent[2])
         self.add(
             ObjectKind.PARKED_CAR,

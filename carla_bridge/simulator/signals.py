@@ -16,9 +16,11 @@ from carla_bridge.simulator.road_network import (
 )
 from carla_bridge.simulator.semantics import FIRST_STATIC_ID
 
-STOP_LINE = 1.0
+STOP_LINE = 3.0
 """Metres from the stop line to the end of the lane."""
 POLE_FROM_KERB = 0.6
+POLE_AFTER_LINE = 1.0
+"""Metres from a light's pole to the end of the lane."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def speed_signs(network: RoadNetwork, first_object_id: int) -> tuple[Signal, ...
 
 def _light(road: Road, junction: Junction, number: int) -> Signal:
     along = road.end_junction == junction.id
-    to_go = road.reference.length - STOP_LINE
+    to_go = road.reference.length - POLE_AFTER_LINE
     name = f"light_{junction.id}_{road.id}"
     return replace(_beside(road, along, to_go, name, FIRST_STATIC_ID + number), junction=junction.id)
 

@@ -19,6 +19,7 @@ from carla_bridge.simulator.layout import (
 from carla_bridge.simulator.path import Floats, Path
 from carla_bridge.simulator.road_network import Junction, LaneType, Road, RoadKind, RoadNetwork
 from carla_bridge.simulator.scene import Surface
+from carla_bridge.simulator.signals import STOP_LINE
 
 WORLD_BOUNDS = (-1100.0, -900.0, 1100.0, 600.0)
 """x and y of the north-west and south-east corners of the ground."""
@@ -180,7 +181,7 @@ def _corner(x: float, y: float, reach: tuple[float, float], quadrant: tuple[int,
 def _stop_line(arm: Road, x: float, y: float, out: tuple[int, int], reach: float) -> Surface:
     """Across the approaching lanes, which are on the left of somebody who leaves on this arm."""
     width = arm.half_width(LaneType.DRIVING)
-    return _span(x, y, out, (reach + 0.6, reach + 1.0), (-width + 0.1, -0.2), SurfaceKind.LINE_WHITE)
+    return _span(x, y, out, (reach + STOP_LINE - 0.4, reach + STOP_LINE), (-width + 0.1, -0.2), SurfaceKind.LINE_WHITE)
 
 
 def _zebra(x: float, y: float, out: tuple[int, int], reach: float, kerb: float) -> list[Surface]:

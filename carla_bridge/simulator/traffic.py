@@ -6,7 +6,7 @@ how far aside the disc is.
 """
 
 from dataclasses import dataclass
-from math import atan2, cos, hypot, radians, sin
+from math import atan, hypot, pi, radians
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,8 @@ SAMPLES, STRIDE = 46, 2
 SPACING = 2.0
 SIDE_MARGIN = 0.35
 """Metres beside the vehicle that should stay free."""
-COMFORT_TURN = 2.4
 COMFORT_BRAKE = 2.2
-"""m/s² across and along the road that drivers plan with."""
+"""m/s² along the road that drivers plan with."""
 HEADWAY = 1.1
 STANDSTILL = 2.0
 PANIC = -FULL_BRAKE
@@ -115,7 +114,7 @@ class Traffic:
             if gap is not None:
                 wanted = _stop_within(gap, driver.vehicle.speed)
                 acceleration[number] = min(acceleration[number], wanted)
-        self._steer(drivers, paths, distances, acceleration)
+        self._steer(drivers, acceleration)
 
     def _next_random(self) -> np.random.Generator:
         self._registered += 1
@@ -130,24 +129,24 @@ class Traffic:
         vehicle.waits_at = self._lights.get(lane.id) if near else None
 
     def _look_ahead(self, drivers: list[Driver]) -> tuple[Floats, Floats, Floats]:
-        """Paths (n, samples, 4), distances to the samples (n, samples), and the speed to aim for (n)."""
-        paths = np.empty((len(drivers), SAMPLES, 4))
-        limits = np.empty((len(drivers), SAMPLES))
-        first = np.empty(len(drivers))
+        """Paths (n, samples, 6), distances to the samples (n, samples), and the speed to aim for (n)."""
+        paths = np.empty((len(drivers), SAMPLES, 6))
+        first = np.empty((len(drivers), 1))
         for number, driver in enumerate(drivers):
-            paths[number], limits[number], first[number] = driver.ahead(SAMPLES, STRIDE)
-            limits[number] *= self._share_of_limit(driver)
+            first[number] = driver.ahead(SAMPLES, STRIDE, paths[number])
+            paths[number, :, 4] *= self._share_of_limit(driver)
             cap = driver.settings.desired_speed
             if cap is not None:
-                limits[number] = cap / 3.6
-        distances = first[:, None] + SPACING * np.arange(SAMPLES)
+                paths[number, :, 4] = cap / 3.6
+        distances = first + SPACING * np.arange(SAMPLES)
         for number, driver in enumerate(drivers):
-            offset = driver.offset_at(distances[number], self.general.lane_offset)
-            if np.any(offset):
+            offset: Floats | float = driver.offset(self.general.lane_offset)
+            if driver.changing:
+                offset = offset + driver.gliding(distances[number])
+            if driver.changing or offset:
                 paths[number, :, 0] -= offset * np.sin(paths[number, :, 2])
                 paths[number, :, 1] += offset * np.cos(paths[number, :, 2])
-        in_bends = np.sqrt(COMFORT_TURN / np.maximum(np.abs(paths[:, :, 3]), 1e-4))
-        ceiling = np.minimum(limits, in_bends)
+        ceiling = np.minimum(paths[:, :, 4], paths[:, :, 5])
         room = np.maximum(distances - 1.0, 0.0)
         desired = np.sqrt(ceiling**2 + 2 * COMFORT_BRAKE * 0.8 * room).min(axis=1)
         return paths, distances, desired
@@ -215,30 +214,27 @@ class Traffic:
             if settings.ignore_walkers > 0 and 100 * driver.random.random() < settings.ignore_walkers:
                 close[number, len(owners) - walkers :] = False
 
-    def _steer(self, drivers: list[Driver], paths: Floats, distances: Floats, acceleration: Floats) -> None:
+    def _steer(self, drivers: list[Driver], acceleration: Floats) -> None:
+        """Follow the path's curvature, and pull back what is off in place and heading within a few metres."""
         for number, driver in enumerate(drivers):
             vehicle = driver.vehicle
-            pose, model = vehicle.pose, vehicle.model
-            yaw = radians(pose.yaw)
-            look = 3.2 + 0.42 * abs(vehicle.speed) + 0.35 * model.extent[0]
-            place = (look - distances[number, 0]) / SPACING
-            first = min(max(int(place), 0), SAMPLES - 2)
-            share = place - first
-            one, two = paths[number, first].tolist(), paths[number, first + 1].tolist()
-            back = model.wheelbase / 2
-            tx = one[0] + share * (two[0] - one[0]) - pose.x + back * cos(yaw)
-            ty = one[1] + share * (two[1] - one[1]) - pose.y + back * sin(yaw)
-            ahead, right = tx * cos(yaw) + ty * sin(yaw), -tx * sin(yaw) + ty * cos(yaw)
-            bend = 2.0 * right / max(ahead * ahead + right * right, 0.25)
-            angle = atan2(bend * model.wheelbase, 1.0)
+            base = vehicle.model.wheelbase
+            aside, slope = driver.offset(self.general.lane_offset), 0.0
+            if driver.changing:
+                here, soon = driver.gliding(np.array([0.0, 1.0])).tolist()
+                aside, slope = aside + here, soon - here
+            turn = (radians(vehicle.pose.yaw) - driver.heading - slope + pi) % (2 * pi) - pi
+            reach = 1.8 + 0.45 * abs(vehicle.speed)
+            bend = driver.bend(0.15 * vehicle.speed)
+            bend -= 2.0 * turn / reach + (driver.aside - aside) / reach**2
+            angle = atan(max(-0.9, min(0.9, bend * base / 2)) * 2.0)
             control = vehicle.control
             control.steer = max(-1.0, min(1.0, angle / steering_lock(vehicle)))
             control.reverse = control.hand_brake = False
             _pedals(vehicle, float(acceleration[number]))
             vehicle.speed_limit = driver.lane.speed_limit
-            light = self._lights.get(driver.lane.id)
             near = driver.lane.length - driver.s - vehicle.extent[0] < AT_LIGHT
-            vehicle.waits_at = light if near else None
+            vehicle.waits_at = self._lights.get(driver.lane.id) if near else None
 
 
 def _discs(vehicles: list[Vehicle], walkers: list[Walker]) -> tuple[Floats, NDArray[np.int64]]:

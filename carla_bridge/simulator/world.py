@@ -28,6 +28,8 @@ from carla_bridge.simulator.walking import step_walker
 
 BRAKE_LIGHTS = 0x8
 LANE_WIDTH = 3.5
+LOCKED = 5.0
+"""Seconds of contact after which two autopilot vehicles are let go."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class World:
         self.elapsed = 0.0
         self.weather = WeatherParameters()
         self.actors: dict[int, Actor] = {}
+        self._touching: dict[tuple[int, int], float] = {}
         lights = []
         for signal in self.signals:
             pose = Pose(signal.x, signal.y, 0.0, yaw=signal.facing)
@@ -207,14 +210,19 @@ class World:
         boxes = footprints(bodies)
         previous = dict(before)
         hits: list[Collision] = []
+        touching: dict[tuple[int, int], float] = {}
         for i, j in overlapping_pairs(boxes):
             one, two = bodies[i], bodies[j]
+            touching[one.id, two.id] = self._touching.get((one.id, two.id), 0.0) + self.settings.step
             if isinstance(one, Walker) and isinstance(two, Walker):
                 continue
             hits += [_hit(one, two), _hit(two, one)]
             for body, other in ((one, two), (two, one)):
-                if isinstance(body, Vehicle) and _approaches(body, other):
+                # two autopilots that hooked each other may part again, or the street would stay blocked
+                locked = touching[one.id, two.id] > LOCKED and _driven(one) and _driven(two)
+                if not locked and isinstance(body, Vehicle) and _approaches(body, other):
                     stop_dead(body, previous[body])
+        self._touching = touching
         for number, body in enumerate(bodies):
             if isinstance(body, Vehicle) and not body.autopilot and body.speed:
                 thing = self.obstacles.hit_by(boxes[number])
@@ -228,6 +236,10 @@ class World:
 def _approaches(body: Actor, other: Actor) -> bool:
     toward = (other.pose.x - body.pose.x, other.pose.y - body.pose.y)
     return body.velocity[0] * toward[0] + body.velocity[1] * toward[1] > 0.0
+
+
+def _driven(actor: Actor) -> bool:
+    return isinstance(actor, Vehicle) and actor.autopilot
 
 
 def _hit(actor: Actor, other: Actor) -> Collision:
