@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -13,6 +15,7 @@ STRIDE = 32
 LEAKY_SLOPE = 0.1
 PUBLISHED_CHANNELS = (16, 32, 64, 128, 256, 512, 1024, 1024)
 POOLED_LAYERS = 5
+OBJECT_PRIOR = 0.1
 
 VOC_ANCHORS = ((1.08, 1.19), (3.42, 4.41), (6.63, 11.38), (9.42, 5.11), (16.62, 10.52))
 
@@ -138,9 +141,13 @@ class TinyYolo(nn.Module):
                 layers.append(SameSizePool())
         self.backbone = nn.Sequential(*layers)
         self.head = nn.Conv2d(channels[-1], config.head_channels, 1)
-        # Small outputs: every box starts near its anchor, in the middle of its cell.
+        # Small outputs: every box starts near its anchor, in the middle of its cell, and is probably background.
+        # Were objectness to start at 1/2, the first steps against hundreds of background places would push it so
+        # far down everywhere that its sigmoid saturates, and plain SGD never brings it back.
         nn.init.normal_(self.head.weight, std=0.01)
-        nn.init.zeros_(self.head.bias)  # type: ignore[arg-type]
+        bias = torch.zeros(len(config.anchors), 5 + len(config.classes))
+        bias[:, 4] = math.log(OBJECT_PRIOR / (1 - OBJECT_PRIOR))
+        self.head.bias = nn.Parameter(bias.flatten())
 
     @classmethod
     def of(cls, config: TinyYoloConfig) -> TinyYolo:

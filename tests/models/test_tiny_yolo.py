@@ -96,3 +96,11 @@ def test_settings_survive_plain_values():
         "input_size": [96, 64],
         "width": 0.25,
     }
+
+
+def test_an_untrained_network_takes_everything_for_background():
+    """Objectness that starts at 1/2 everywhere is pushed into saturation by the first steps of plain SGD."""
+    config = TinyYoloConfig(("car", "sign"), width=0.1)
+    head = TinyYolo.of(config).eval()(torch.rand(2, 3, 64, 96)).unflatten(1, (5, 7))
+    assert torch.allclose(head[:, :, 4].sigmoid(), torch.tensor(0.1), atol=0.05)
+    assert bool((head[:, :, :4].abs() < 1).all())
