@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,10 +48,13 @@ def load_detector(path: Path, plan: Path | None = None) -> Checkpoint:
         model_settings = settings["model"].get("settings", {})
         objective = settings.get("objective", {}).get("settings", {})
         return Checkpoint(_build(model_settings, read_openfl_model(path), path), objective)
+    problem = f"{path} is not a model file of plain weights (.pt) or of OpenFL (.pbuf)."
+    if not zipfile.is_zipfile(path):
+        raise DataError(problem)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        raise DataError(f"{path} is not a model file of plain weights (.pt) or of OpenFL (.pbuf).") from error
+    except (pickle.UnpicklingError, RuntimeError, LookupError, ValueError, EOFError) as error:
+        raise DataError(problem) from error
     if not isinstance(content, dict) or not {"model", "config"} <= set(content):
         raise DataError(f"{path} holds no detector: it needs the entries 'model' and 'config'.")
     return Checkpoint(_build(content["config"], content["model"], path))
