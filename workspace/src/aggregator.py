@@ -25,6 +25,7 @@ from src.results import (
     WEIGHT,
     Array,
     Expected,
+    add_ratios,
     find_fault,
     split_by_kind,
     weighted_mean,
@@ -42,6 +43,10 @@ _LAST_REPLY_SECONDS = 0.2
 
 class ResultRefusedError(Exception):
     """A result that must not reach the model; the collaborator is told why."""
+
+
+class StaleTaskError(Exception):
+    """A task asks for a tensor of a stage that is over, or that a restarted aggregator has yet to repeat."""
 
 
 class StagedAggregator(Aggregator):  # type: ignore[misc]
@@ -81,7 +86,7 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
         self._refused: set[str] = set()
         self._bytes: dict[str, dict[str, int]] = defaultdict(lambda: {"bytes_down": 0, "bytes_up": 0})
         self._failure: str | None = None
-        super().__init__(**{**settings, "use_delta_updates": False, "persist_checkpoint": False})
+        super().__init__(**{"callbacks": [], **settings, "use_delta_updates": False, "persist_checkpoint": False})
         self._take_initial_state()
         self._stage_began = time.monotonic()
 
@@ -111,7 +116,8 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
             self.round_number, self.best_model_score, model = saved
             self._cache(model, self.round_number, MODEL)
             logger.info("Continuing with round %s from %s", self.round_number, self._checkpoint.path)
-        self._log = RoundLog(Path("metrics.jsonl"), self.round_number)
+        log = "evaluation.jsonl" if self._evaluating_only else "metrics.jsonl"
+        self._log = RoundLog(Path(log), self.round_number)
         self._skip_to_next_stage(from_index=0)
 
     # Stages
@@ -150,6 +156,7 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
         give_up = time.monotonic() + self.poll_seconds
         with self._turn:
             while True:
+                self._raise_failure()
                 if self._time_to_quit():
                     self.quit_job_sent_to.append(collaborator_name)
                     self._turn.notify_all()
@@ -185,7 +192,7 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
         """A tensor that some stage has aggregated."""
         array = self.tensor_db.get_tensor_from_cache(TensorKey(name, self.uuid, round_number, False, kind))
         if array is None:
-            raise ValueError(f"there is no {kind[0]} tensor {name!r} of round {round_number}")
+            raise StaleTaskError(f"there is no {kind[0]} tensor {name!r} of round {round_number}")
         self._bytes[requested_by]["bytes_down"] += array.nbytes
         return array
 
@@ -220,9 +227,10 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
             self._close_stage_if_complete()
 
     def _straggler_cutoff_time_elapsed(self) -> None:
-        logger.warning("Round %s: the cut-off time of stage %s is over", self.round_number, self._stage().name)
         with self._turn:
-            self._close_stage_if_complete()
+            if not self._time_to_quit():
+                logger.warning("Round %s: the cut-off time of stage %s is over", self.round_number, self._stage().name)
+                self._close_stage_if_complete()
 
     # Aggregation
 
@@ -236,8 +244,12 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
             return
         if not self.straggler_handling_policy.straggler_cutoff_check(len(done), len(expected)):
             return
-        self._aggregate(stage, done)
-        self._skip_to_next_stage(self._stage_index + 1)
+        try:
+            self._aggregate(stage, done)
+            self._skip_to_next_stage(self._stage_index + 1)
+        except Exception as problem:
+            self._fail(f"stage {stage.name} in round {self.round_number} could not be completed ({problem})")
+            raise
         self._turn.notify_all()
 
     def _aggregate(self, stage: Stage, collaborators: list[str]) -> None:
@@ -274,9 +286,8 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
             rows += [self._row(stage, name, metric, float(value)) for metric, value in result[METRIC].items()]
             if "map_50/all" in result[METRIC]:
                 self._keep_best(float(result[METRIC]["map_50/all"]))
-        first = next(iter(results.values()))
-        for ratio in first[RATIO]:
-            counts = np.sum([result[RATIO][ratio] for result in results.values()], axis=0)
+        ratios = {name: result[RATIO] for name, result in results.items()}
+        for ratio, counts in add_ratios(ratios).items():
             values = (counts[:, 0] / np.maximum(counts[:, 1], 1)).tolist()
             rows.append(self._row(stage, "federation", f"accuracy/{ratio}", values))
             self._keep_best(float(np.mean(values)))
@@ -304,12 +315,12 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
         if not model:
             raise PlanError("no stage of assigner.settings.stages has a task that publishes the model.")
         self._log.sync()
-        self._checkpoint.save(self.round_number, self.best_model_score, model)
         last_state = Path(self.last_state_path)
         if self.round_number in self.snapshots:
             self._dump_model(self.round_number, last_state.with_name(f"after_round_{self.round_number}.pbuf"))
         if self._time_to_quit():
             self._dump_model(self.round_number, last_state)
+        self._checkpoint.save(self.round_number, self.best_model_score, model)
         self.callbacks.on_round_end(finished, {})
         self.tensor_db.drop_before(self.round_number)
         if self._time_to_quit():
@@ -346,9 +357,12 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
         """Wait until everybody has been told to quit, instead of being asked every five seconds."""
         with self._turn:
             self._turn.wait_for(lambda: self._failure or set(self.quit_job_sent_to) >= set(self.authorized_cols))
+        self._raise_failure()
+        time.sleep(_LAST_REPLY_SECONDS)
+        return True
+
+    def _raise_failure(self) -> None:
         if self._failure:
             raise FederationError(
                 f"The federation stopped: {self._failure}; what was learned before is in {self._checkpoint.path}."
             )
-        time.sleep(_LAST_REPLY_SECONDS)
-        return True

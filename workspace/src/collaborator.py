@@ -8,7 +8,8 @@ from openfl.component.collaborator.collaborator import Collaborator
 from openfl.transport.grpc.aggregator_client import AggregatorGRPCClient
 from openfl.utilities import TensorKey
 
-from src.aggregator import ResultRefusedError
+from fedagem.errors import FederationError
+from src.aggregator import ResultRefusedError, StaleTaskError
 from src.link import GrpcLink, Link
 from src.results import Array
 from src.tensor_store import TensorStore
@@ -21,6 +22,7 @@ class StagedCollaborator(Collaborator):  # type: ignore[misc]
 
     def __init__(self, connect_seconds: float = 60.0, retry_seconds: float = 600.0, **settings: Any) -> None:
         super().__init__(**{"use_delta_updates": False, **settings})
+        self._missed: tuple[str, int] | None = None
         self.link: Link = self.client
         if isinstance(self.client, AggregatorGRPCClient):
             self.link = GrpcLink(self.client, self.compression_pipeline, connect_seconds, retry_seconds)
@@ -55,7 +57,17 @@ class StagedCollaborator(Collaborator):  # type: ignore[misc]
             except ResultRefusedError as refusal:
                 logger.error("%s: this client goes on with the next stage", refusal)
                 break
+            except StaleTaskError as stale:
+                self._ask_again(task, round_number, stale)
+                break
         return True
+
+    def _ask_again(self, task: str, round_number: int, stale: StaleTaskError) -> None:
+        """The stage ended without this client, or the aggregator has begun the round again; the next poll will tell."""
+        if self._missed == (task, round_number):
+            raise FederationError(f"{task} cannot be done: {stale}; no earlier stage of the plan publishes it.")
+        logger.warning("%s of round %s is out of date (%s): asking again", task, round_number, stale)
+        self._missed = (task, round_number)
 
     def do_task(self, task: str, round_number: int) -> dict[str, float]:
         """Run one task of the plan and send its result."""
@@ -67,6 +79,7 @@ class StagedCollaborator(Collaborator):  # type: ignore[misc]
             col_name=self.collaborator_name, round_num=round_number, input_tensor_dict=inputs, **arguments
         )
         self.link.send(round_number, task, result)
+        self._missed = None
         return {}
 
     def _resolve(self, relative: TensorKey, round_number: int) -> Array:

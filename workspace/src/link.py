@@ -14,7 +14,7 @@ from openfl.transport.grpc.common import create_header
 from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError
-from src.aggregator import ResultRefusedError, StagedAggregator
+from src.aggregator import ResultRefusedError, StagedAggregator, StaleTaskError
 from src.results import Array
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Link(Protocol):
         """Outstanding tasks, the round, seconds to sleep where there are none, and whether to quit."""
 
     def fetch(self, name: str, round_number: int, kind: tuple[str, ...]) -> Array:
-        """An aggregated tensor."""
+        """An aggregated tensor; raises StaleTaskError where there is none, or not yet again."""
 
     def send(self, round_number: int, task: str, tensors: dict[TensorKey, Array]) -> None:
         """Deliver a task's result; raises ResultRefusedError where it is not taken."""
@@ -126,6 +126,8 @@ class GrpcLink:
         where = f"the aggregator at {self._client.uri}"
         if details.startswith("refused "):
             raise ResultRefusedError(details) from error
+        if details.startswith("there is no "):
+            raise StaleTaskError(details) from error
         if error.code() is grpc.StatusCode.UNAUTHENTICATED:
             raise FederationError(
                 f"{where} does not admit {self._client.collaborator_name!r} ({details}): certify this collaborator "

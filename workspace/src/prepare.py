@@ -4,8 +4,10 @@ The same steps as `fx plan initialize`, `fx workspace certify` and the `certify`
 OpenFL, without paying its import time for each of them. Run it inside a workspace: `python -m src.prepare`.
 """
 
+import sys
 from pathlib import Path
 
+import click
 from openfl.federated import Plan
 from openfl.interface import aggregator, collaborator, workspace
 from openfl.utilities.dataloading import initialize_minimal_dataloader
@@ -37,4 +39,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except click.ClickException as problem:
+        problem.show()
+        sys.exit(problem.exit_code)

@@ -5,6 +5,8 @@ what the next stage asks for, ratios are summed and divided, metrics are logged.
 tensors count.
 """
 
+import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from openfl.utilities import TensorKey
+
+logger = logging.getLogger(__name__)
 
 MODEL = ("model",)
 TRAINED = ("trained",)
@@ -54,10 +58,28 @@ def find_fault(
     for kind, wanted in ((TRAINED, wanted_model), (EXCHANGE, wanted_exchange)):
         if fault := _differs(kinds[kind], wanted):
             return fault
+    if fault := _malformed(kinds):
+        return fault
     for arrays in kinds.values():
         for name, array in arrays.items():
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 return f"tensor {name!r} has values that are not finite"
+    return None
+
+
+def _malformed(kinds: Mapping[tuple[str, ...], Mapping[str, Array]]) -> str | None:
+    """What is summed and logged must be single numbers, and pairs of counts."""
+    for kind in (METRIC, WEIGHT):
+        for name, array in kinds[kind].items():
+            if array.size != 1 or array.dtype.kind not in "fiu":
+                return f"{kind[0]} {name!r} is {array.dtype} {array.shape}, but should be one number"
+    if extra := sorted(kinds[WEIGHT].keys() - {"weight"}):
+        return f"weight {extra[0]!r} was not asked for"
+    if any(float(array) < 0 for array in kinds[WEIGHT].values()):
+        return "its weight is negative"
+    for name, array in kinds[RATIO].items():
+        if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
+            return f"ratio {name!r} is {array.dtype} {array.shape}, but should be whole numbers (n, 2)"
     return None
 
 
@@ -70,6 +92,17 @@ def _differs(given: Mapping[str, Array], wanted: Mapping[str, tuple[tuple[int, .
         if given[name].shape != tuple(shape) or given[name].dtype != dtype:
             return f"tensor {name!r} is {given[name].dtype} {given[name].shape}, but should be {dtype} {tuple(shape)}"
     return None
+
+
+def add_ratios(ratios: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
+    """The counts of all clients by name; a client who counted something else than most is left out."""
+    shapes = {client: tuple((name, array.shape) for name, array in given.items()) for client, given in ratios.items()}
+    usual, _ = Counter(shapes.values()).most_common(1)[0]
+    for client in ratios:
+        if shapes[client] != usual:
+            logger.error("The counts of %s are left out: they are %s instead of %s", client, shapes[client], usual)
+    agreeing = [given for client, given in ratios.items() if shapes[client] == usual]
+    return {name: np.sum([given[name] for given in agreeing], axis=0) for name, _ in usual}
 
 
 def weighted_mean(arrays: list[Array], weights: list[float]) -> Array:

@@ -45,11 +45,15 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
     def buffer_gradient(
         self, col_name: str, round_num: int, input_tensor_dict: dict[str, Array], publishes: list[str]
     ) -> Results:
-        """Stage 1: g_ref^k at the global model; a client with an empty buffer counts for nothing."""
+        """Stage 1: g_ref^k at the global model; a client without one (an empty buffer) counts for nothing."""
         self._load_model(input_tensor_dict)
         learner = self._learner(col_name, round_num, "buffer_gradient")
-        with seeded_torch(self.seed, col_name, round_num, "buffer_gradient"):
-            gradient = buffer_gradient(learner, self.settings.buffer_gradient_samples)
+        gradient = None
+        try:
+            with seeded_torch(self.seed, col_name, round_num, "buffer_gradient"):
+                gradient = buffer_gradient(learner, self.settings.buffer_gradient_samples)
+        except NonFiniteLossError as problem:
+            logger.error("Round %s: %s The client contributes no buffer gradient.", round_num, problem)
         weight = 0 if gradient is None else min(len(learner.buffer), self.settings.buffer_gradient_samples)
         g_ref = torch.zeros(self.worker.model.size) if gradient is None else gradient
         return self._label(round_num, {EXCHANGE: {"g_ref": g_ref.numpy()}, WEIGHT: {"weight": np.float32(weight)}})
