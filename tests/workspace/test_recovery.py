@@ -1,0 +1,130 @@
+"""An aggregator that dies at any stage and starts again ends with the same model, metrics and files."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedagem.errors import CorruptStateError
+from src.aggregator import StaleTaskError
+from src.checkpoint import Checkpoint
+from tests.workspace.federation import MODEL, make_aggregator, make_clients, model_of, run_all
+
+NAMES = ["a", "b"]
+ROUNDS = 4
+ALL_STEPS = 11
+"""Results that each client sends in four rounds."""
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def outcome():
+    rows = [json.loads(line) for line in Path("metrics.jsonl").read_text().splitlines()]
+    facts = [row for row in rows if row["metric"] not in {"seconds", "bytes_down", "bytes_up"}]
+    return facts, Path("save/last.pbuf").read_bytes(), Path("save/best.pbuf").read_bytes()
+
+
+@pytest.fixture
+def undisturbed(tmp_path, monkeypatch):
+    elsewhere = tmp_path / "undisturbed"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    run_all(make_clients(make_aggregator(NAMES, ROUNDS)))
+    result = outcome()
+    monkeypatch.chdir(tmp_path)
+    return result
+
+
+@pytest.mark.parametrize("steps", range(2 * ALL_STEPS + 1))
+def test_a_crash_after_any_result_changes_nothing(undisturbed, steps):
+    clients = make_clients(make_aggregator(NAMES, ROUNDS))
+    for step in range(steps):
+        clients[step % 2].step()
+    run_all(make_clients(make_aggregator(NAMES, ROUNDS)))
+    assert outcome() == undisturbed
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("moment", ["before the checkpoint", "after the checkpoint"])
+@pytest.mark.parametrize("round_number", [1, ROUNDS])
+def test_a_crash_at_the_end_of_a_round_changes_nothing(undisturbed, monkeypatch, round_number, moment):
+    save = Checkpoint.save
+
+    def crash(self, number, *rest):
+        if number != round_number:
+            return save(self, number, *rest)
+        if moment == "after the checkpoint":
+            save(self, number, *rest)
+        raise Crash
+
+    monkeypatch.setattr(Checkpoint, "save", crash)
+    with pytest.raises(Crash):
+        run_all(make_clients(make_aggregator(NAMES, ROUNDS)))
+    monkeypatch.setattr(Checkpoint, "save", save)
+    run_all(make_clients(make_aggregator(NAMES, ROUNDS)))
+    assert outcome() == undisturbed
+
+
+def test_a_task_of_the_lost_stage_is_stale_and_the_round_begins_again():
+    clients = make_clients(make_aggregator(NAMES, ROUNDS))
+    for _ in range(5):
+        for client in clients:
+            client.step()
+    assert clients[0].poll() == (["evaluate"], 1, False)
+    restarted = make_aggregator(NAMES, ROUNDS)
+    for client in clients:
+        client.aggregator = restarted
+    with pytest.raises(StaleTaskError, match="there is no model tensor 'w' of round 2"):
+        clients[0].send("evaluate", 1)
+    assert clients[0].poll() == (["buffer_gradient"], 1, False)
+
+
+def test_a_finished_federation_that_is_started_again_just_ends():
+    run_all(make_clients(make_aggregator(NAMES, ROUNDS)))
+    before = outcome()
+    clients = make_clients(make_aggregator(NAMES, ROUNDS))
+    run_all(clients)
+    assert [client.done for client in clients] == [[], []]
+    assert outcome() == before
+
+
+def test_a_damaged_checkpoint_is_refused_by_name():
+    run_all(make_clients(make_aggregator(NAMES, 1)))
+    path = Path("save/checkpoint.state")
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(CorruptStateError, match=r"checkpoint\.state is damaged"):
+        make_aggregator(NAMES, 2)
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path):
+    checkpoint = Checkpoint(Path("c.state"))
+    checkpoint.save(3, 0.5, {"w": np.zeros(4, np.float32)})
+    with pytest.raises(CorruptStateError, match="holds another model"):
+        checkpoint.load(MODEL)
+
+
+def test_a_checkpoint_keeps_values_shapes_and_dtypes():
+    checkpoint = Checkpoint(Path("c.state"))
+    assert checkpoint.load(MODEL) is None
+    checkpoint.save(3, None, MODEL)
+    saved = checkpoint.load(MODEL)
+    assert saved is not None
+    round_number, score, model = saved
+    assert (round_number, score) == (3, None)
+    for name, array in MODEL.items():
+        np.testing.assert_array_equal(model[name], array)
+        assert model[name].dtype == array.dtype
+
+
+def test_more_rounds_can_be_added_to_a_finished_federation():
+    run_all(make_clients(make_aggregator(NAMES, 2)))
+    longer = make_aggregator(NAMES, ROUNDS)
+    run_all(make_clients(longer))
+    assert model_of(longer, ROUNDS).tolist() == [11.5, 12.5, 13.5]
