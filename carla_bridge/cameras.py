@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from carla_bridge.cleanup import mark
 from carla_bridge.config import CameraConfig
 
+ABOVE_ROOF = 0.15
+
 
 @dataclass(frozen=True)
 class Shot:
@@ -38,6 +40,8 @@ class CameraPair:
 
     def __init__(self, interval: float, config: CameraConfig) -> None:
         self.sensors: list[Any] = []
+        self.mounting: Any = None
+        """Where the cameras sit on the vehicle."""
         self._interval = interval
         self._config = config
         self._queues: list[queue.SimpleQueue[Any]] = []
@@ -48,7 +52,10 @@ class CameraPair:
         import carla
 
         config = self._config
-        place = carla.Transform(carla.Location(x=config.x, z=config.z), carla.Rotation(pitch=config.pitch))
+        body = vehicle.bounding_box
+        height = body.location.z + body.extent.z + ABOVE_ROOF if config.z is None else config.z
+        place = carla.Transform(carla.Location(x=config.x, z=height), carla.Rotation(pitch=config.pitch))
+        self.mounting = place
         library = world.get_blueprint_library()
         for kind in self.KINDS:
             blueprint = library.find(kind)

@@ -42,7 +42,8 @@ class CameraConfig:
     height: int = 256
     fov: float = 90.0
     x: float = 1.2
-    z: float = 1.7
+    z: float | None = None
+    """Height above the road; None is just above the roof, whatever the vehicle."""
     pitch: float = 0.0
 
 
@@ -181,7 +182,7 @@ def _camera(part: Settings) -> CameraConfig:
         height=part.whole("height", 256, 16, 4096),
         fov=part.number("fov", 90.0, 10.0, 170.0),
         x=part.number("x", 1.2, -10.0, 10.0),
-        z=part.number("z", 1.7, 0.0, 20.0),
+        z=part.optional_number("z", 0.0, 20.0),
         pitch=part.number("pitch", 0.0, -90.0, 90.0),
     )
     part.close()

@@ -6,6 +6,7 @@ can be replaced. It drives only as far as it is told, and sends what it sees.
 
 import os
 import queue
+import signal
 import sys
 import threading
 from dataclasses import dataclass
@@ -108,6 +109,7 @@ class _Sender:
 
 def run_fleet(connection: "Connection[Any, Any]", config: FleetConfig, start: float, life: int, log: Path) -> None:
     """Entry point of the process; always ends with a clean server and without the client's exit handlers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us in good order.
     _redirect_output(log)
     sender = _Sender(connection)
     code = 0

@@ -103,9 +103,8 @@ def poses(config):
             for driver, capture in zip(fleet.drivers, captures, strict=True):
                 shot = capture.shot
                 mount = snapshot.find(driver.actor.id).get_transform()
-                import carla
-
-                there = mount.transform(carla.Location(x=config.camera.x, z=config.camera.z))
+                at = driver.cameras.mounting.location
+                there = mount.transform(type(at)(at.x, at.y, at.z))  # the client changes its argument
                 here = shot.colour.transform.location
                 rows.append(
                     (

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import cv2
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from carla_bridge.config import parse_config
+from carla_bridge.fleet_process import FleetProcess
 from carla_bridge.recording import is_complete, record
 from carla_bridge.snippets import SnippetSource, find_snippets
 
@@ -155,3 +157,16 @@ def test_a_users_mistake_ends_in_one_sentence(tmp_path, environment, arguments, 
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert np.sum([line.startswith("Error") for line in done.stderr.splitlines()]) == 1
+
+
+def drive(config, seconds):
+    with FleetProcess(config) as fleet:
+        return [(packet.vehicle, packet.timestamp, packet.packed) for packet in fleet.packets(seconds)]
+
+
+def test_the_same_seed_gives_the_same_frames_on_the_embedded_simulator():
+    config = parse_config({**SECTION, "simulator": "embedded"})
+    with ThreadPoolExecutor(2) as pool:
+        first, again = pool.map(drive, (config, config), (4.0, 4.0))
+    assert len(first) == 16
+    assert first == again
