@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from fedagem.drive import shift_round
+from fedagem.metric_names import shown_name
 from fedagem.report import label_of
 from fedagem.results import read_metrics
 from fedagem.run_directory import plan_of_run
@@ -60,7 +61,7 @@ def comparison_table(summary: dict[str, Any]) -> Table:
     table = Table(caption=caption)
     table.add_column("method")
     for name in names:
-        table.add_column(f"{name} before", justify="right")
+        table.add_column(f"{shown_name(name)} before", justify="right")
         table.add_column("after", justify="right")
     for label, curves in summary["methods"].items():
         cells = [spread(curves.get(name, {}).get(moment, [])) for name in names for moment in ("before", "after")]
@@ -97,7 +98,7 @@ def comparison_figure(directories: Sequence[Path]) -> Figure:
         if shift is not None:
             axes.axvline(shift, color="0.4", linestyle="--", linewidth=1)
             axes.annotate("shift", (shift, 1), xycoords=("data", "axes fraction"), fontsize="small", color="0.4")
-        axes.set(title=name, xlabel="rounds", ylim=(0, None))
+        axes.set(title=shown_name(name), xlabel="rounds", ylim=(0, None))
         axes.grid(alpha=0.3)
     if lines:
         panels[0].legend(fontsize="small")

@@ -7,6 +7,7 @@ import click
 from rich.console import Console
 
 from fedagem.report import draw_plots, results_table
+from fedagem.report_page import write_page
 from fedagem.results import write_results
 from fedagem.run_options import RunRequest
 
@@ -15,11 +16,13 @@ def finish_run(directory: Path) -> None:
     """Write results.json and the plots, and show the table."""
     results = write_results(directory)
     pictures = draw_plots([directory], directory / "plots")
+    page = write_page([directory], directory / "report.html")
     console = Console()
     console.print(results_table([results]))
     console.print(f"results: {directory / 'results.json'}")
     for picture in pictures:
         console.print(f"plot:    {picture}")
+    console.print(f"page:    {page}")
 
 
 def interrupted(command: str, request: RunRequest, directory: Path) -> NoReturn:

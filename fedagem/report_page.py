@@ -11,6 +11,7 @@ import yaml
 from matplotlib.figure import Figure
 
 from fedagem.comparison import comparison_figure, spread, summarise_comparison
+from fedagem.metric_names import shown_name
 from fedagem.results import read_metrics
 from fedagem.run_directory import plan_of_run
 
@@ -58,9 +59,8 @@ def _answer(summary: dict[str, Any]) -> str:
         name = next((n for n in curves if n != "map_50/all" and curves[n].get("before")), None)
         if name:
             before, after = (sum(curves[name][m]) / len(curves[name][m]) for m in ("before", "after"))
-            parts.append(
-                f"{html.escape(label)}: {html.escape(name)} {before:.3f} before the shift, {after:.3f} at the end"
-            )
+            what = html.escape(f"{label}: {shown_name(name)}")
+            parts.append(f"{what} {before:.3f} before the shift, {after:.3f} at the end")
     return "; ".join(parts) + "." if parts else ""
 
 
@@ -83,7 +83,7 @@ def _setting(plan: dict[str, Any], name: str, summary: dict[str, Any]) -> str:
 
 def _table(summary: dict[str, Any]) -> str:
     names = sorted({name for curves in summary["methods"].values() for name in curves})
-    head = "".join(f"<th>{html.escape(n)}<br>before</th><th>at the end</th>" for n in names)
+    head = "".join(f"<th>{html.escape(shown_name(n))}<br>before</th><th>at the end</th>" for n in names)
     body = ""
     for label, curves in summary["methods"].items():
         cells = (spread(curves.get(name, {}).get(moment, [])) for name in names for moment in ("before", "after"))
@@ -100,7 +100,8 @@ def _forgetting(summary: dict[str, Any]) -> str:
         for name, values in curves.items():
             if values.get("before"):
                 lost = [b - a for b, a in zip(values["before"], values["after"], strict=True)]
-                rows += f"<tr><td>{html.escape(label)}</td><td>{html.escape(name)}</td><td>{spread(lost)}</td></tr>"
+                cells = (html.escape(label), html.escape(shown_name(name)), spread(lost))
+                rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
     head = "<tr><th>method</th><th>on</th><th>lost since the shift</th></tr>"
     return f'<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>' if rows else ""
 

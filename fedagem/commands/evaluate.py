@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command("evaluate")
 @click.option("--model", "model_path", type=click.Path(path_type=Path), required=True, help="A .pt or .pbuf file.")
 @click.option("--plan", type=click.Path(path_type=Path), help="The plan of a .pbuf model; else that of its run.")
-@click.option("--snippets", type=click.Path(path_type=Path), multiple=True, required=True, metavar="DIR...")
+@click.option("--snippets", type=click.Path(path_type=Path), multiple=True, metavar="DIR...")
 @click.argument("more_snippets", type=click.Path(path_type=Path), nargs=-1)
 @click.option("--min-size", type=float, help="Leave out objects with a side shorter than this many pixels.")
 @click.option("--pictures", default=0, help="Draw this many frames, predictions beside the truth.")
@@ -39,11 +39,15 @@ def command(
     out: Path | None,
     json_path: Path | None,
 ) -> None:
-    """Mean average precision of a detector on recorded drives, as a table and as JSON."""
+    """How good a model is: a detector on recorded drives (--snippets), a classifier on the tasks of its plan."""
     out = out or model_path.with_name(f"{model_path.stem}-evaluation")
-    evaluate_detector(
-        model_path, plan, (*snippets, *more_snippets), min_size, pictures, out, json_path or out / "scores.json"
-    )
+    scores = json_path or out / "scores.json"
+    if snippets or more_snippets:
+        evaluate_detector(model_path, plan, (*snippets, *more_snippets), min_size, pictures, out, scores)
+    else:
+        from fedagem.commands.evaluate_classifier import evaluate_classifier
+
+        evaluate_classifier(model_path, plan, scores)
 
 
 def evaluate_detector(
