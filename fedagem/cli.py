@@ -4,7 +4,7 @@ import importlib
 
 import click
 
-COMMANDS = ("simulate", "run", "report", "evaluate", "detect", "anchors", "compare")
+COMMANDS = ("simulate", "run", "report", "reproduce", "evaluate", "detect", "anchors", "compare")
 
 
 class _LazyGroup(click.Group):

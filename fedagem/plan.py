@@ -46,19 +46,25 @@ def change_plan(plan: Plan, assignments: Iterable[str]) -> None:
         path, equals, text = assignment.partition("=")
         if not equals:
             raise PlanError(f"--set takes path.in.plan=value, not {assignment!r}.")
-        known = known_paths(plan)
-        if path not in known and not any(path.startswith(f"{open_path}.") for open_path in _open_paths(plan)):
-            raise PlanError(f"the plan has no {path!r}{suggestion(path, known)}")
-        *parents, last = path.split(".")
-        section = plan
-        for depth, parent in enumerate(parents, start=1):
-            section = section.setdefault(parent, {})
-            if not isinstance(section, dict):
-                raise PlanError(f"{'.'.join(parents[:depth])} is {section!r}, so --set cannot change {path} in it.")
         try:
-            section[last] = yaml.safe_load(text)
+            value = yaml.safe_load(text)
         except yaml.YAMLError as problem:
             raise PlanError(f"--set {assignment} is not valid YAML: {' '.join(str(problem).split())}.") from problem
+        set_in_plan(plan, path, value)
+
+
+def set_in_plan(plan: Plan, path: str, value: Any) -> None:
+    """Change one setting by its dotted path; refuses a path that the plan cannot have."""
+    known = known_paths(plan)
+    if path not in known and not any(path.startswith(f"{open_path}.") for open_path in _open_paths(plan)):
+        raise PlanError(f"the plan has no {path!r}{suggestion(path, known)}")
+    *parents, last = path.split(".")
+    section = plan
+    for depth, parent in enumerate(parents, start=1):
+        section = section.setdefault(parent, {})
+        if not isinstance(section, dict):
+            raise PlanError(f"{'.'.join(parents[:depth])} is {section!r}, so --set cannot change {path} in it.")
+    section[last] = value
 
 
 def set_seed(plan: Plan, seed: int) -> None:

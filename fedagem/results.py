@@ -52,6 +52,7 @@ def collect_results(directory: Path) -> dict[str, Any]:
         "model": training["model"]["template"],
         "seconds": sum(row["value"] for row in rows if row["metric"] == "seconds"),
         "train_seconds": sum(row["value"] for row in rows if row["metric"] == "train_seconds"),
+        "refined_share": _mean([row["value"] for row in rows if row["metric"] == "refined_share"]),
         "bytes": _bytes_per_client_and_round(rows),
     }
     return {**results, **_continual_metrics(rows, plan)}
@@ -79,6 +80,11 @@ def _continual_metrics(rows: list[Row], plan: Plan) -> dict[str, Any]:
             for metric, value in dataclasses.asdict(summarise(matrix)).items():
                 metrics[metric][kind] = value
     return dict(metrics)
+
+
+def _mean(values: list[float]) -> float:
+    """The mean, or 0 of nothing."""
+    return sum(values) / max(len(values), 1)
 
 
 def _bytes_per_client_and_round(rows: list[Row]) -> dict[str, float]:

@@ -1,0 +1,104 @@
+"""`fedagem reproduce`: the paper's tables and figures, each from one command."""
+
+import os
+import signal
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from fedagem.streams.sources.data_folder import resolve_root
+from fedagem.studies.comparison import compare
+from fedagem.studies.estimate import Estimator
+from fedagem.studies.execute import execute
+from fedagem.studies.report import write_report
+from fedagem.studies.study import load_scale, load_study, plan_folder, study_names
+from fedagem.studies.study_runs import StudyRun, runs_of
+from fedagem.studies.tables import terminal_tables
+
+SCALES = ("smoke", "paper")
+
+
+@click.command(name="reproduce")
+@click.argument("study", required=False)
+@click.option("--list", "show_list", is_flag=True, help="Every study: what it needs and how long it takes here.")
+@click.option("--scale", type=click.Choice(SCALES), default="smoke", show_default=True, help="How much of it to run.")
+@click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Seeds 0, 1, ... of each row.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Runs side by side; by default one per core.")
+@click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Change one setting of every plan.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/studies"), help="Where runs and tables go.")
+def command(
+    study: str | None,
+    show_list: bool,
+    scale: str,
+    seeds: int,
+    jobs: int | None,
+    assignments: tuple[str, ...],
+    out: Path,
+) -> None:
+    """Run STUDY, a table or figure of the paper, and print the paper's numbers beside ours.
+
+    Finished runs are kept and stopped ones go on, so the same command again continues where it was.
+    """
+    folder, jobs = plan_folder(), jobs or os.cpu_count() or 1
+    if show_list:
+        _print_list(folder, seeds, jobs, out)
+        return
+    if study is None:
+        raise click.UsageError(f"name a study ({', '.join(study_names(folder))}) or ask for --list.")
+    chosen = load_study(folder, study)
+    runs = runs_of(chosen, scale, seeds, folder, out, assignments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        execute(runs, jobs)
+    except KeyboardInterrupt:
+        done = sum(run.finished for run in runs)
+        click.echo(f"Stopped with {done} of {len(runs)} runs finished; the same command goes on from here.", err=True)
+        raise SystemExit(130) from None
+    lines = compare(chosen, runs)
+    console = Console()
+    console.print(f"{chosen.title} ({chosen.paper})")
+    for table in terminal_tables(lines):
+        console.print(table)
+    scales = [load_scale(folder, part, scale) for part in chosen.parts]
+    repeated = " ".join(["fedagem reproduce", study, "--scale", scale, "--seeds", str(seeds)])
+    repeated += "".join(f" --set {assignment}" for assignment in assignments)
+    for path in write_report(chosen, scales, repeated, runs, lines, out / f"{study}-{scale}"):
+        console.print(f"wrote {path}")
+
+
+def _print_list(folder: Path, seeds: int, jobs: int, out: Path) -> None:
+    """All studies, with the data they need, where it is looked for, and the time they would take."""
+    table = Table(title=f"Studies, with {seeds} seeds and {jobs} runs side by side")
+    for heading in ("study", "paper", "needs", "runs", *SCALES):
+        table.add_column(heading)
+    estimator = Estimator()
+    with Console(stderr=True).status("timing the networks on this machine"):
+        for name in study_names(folder):
+            study = load_study(folder, name)
+            of_one_seed = {scale: runs_of(study, scale, 1, folder, out) for scale in SCALES}
+            times = [_duration(estimator.seconds(runs, jobs), seeds) for runs in of_one_seed.values()]
+            runs = of_one_seed["paper"]
+            table.add_row(name, study.paper, _needs(runs), str(len(runs) * seeds), *times)
+    Console().print(table)
+
+
+def _needs(runs: list[StudyRun]) -> str:
+    """The data sets of a study and whether they are there."""
+    needs = {}
+    for run in runs:
+        loader = run.plan["data_loader"]["settings"]
+        path = resolve_root(loader.get("root") or loader["dataset"])
+        needs[loader["dataset"]] = f"{loader['dataset']} ({'found' if path.exists() else 'to be put'} in {path})"
+    return "\n".join(needs.values())
+
+
+def _duration(of_one_seed: float | None, seeds: int) -> str:
+    if of_one_seed is None:
+        return "needs weights"
+    seconds = of_one_seed * seeds
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return "1 min"

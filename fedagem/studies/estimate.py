@@ -1,0 +1,89 @@
+"""How long a study takes on this machine: its samples, times what one sample costs here."""
+
+import time
+from collections.abc import Sequence
+
+import torch
+
+from fedagem.errors import FedAGemError
+from fedagem.plan import Plan
+from fedagem.settings import parse_settings
+from fedagem.streams.stream_settings import StreamSettings
+from fedagem.studies.study_runs import StudyRun
+from fedagem.training import TrainingSettings, Worker
+
+_SIZES = {
+    "digits": (1437, 360, (1, 28, 28)),
+    "mnist": (60000, 10000, (1, 28, 28)),
+    "cifar10": (50000, 10000, (3, 32, 32)),
+    "cifar100": (50000, 10000, (3, 32, 32)),
+    "tiny_imagenet": (100000, 10000, (3, 64, 64)),
+    "yahooqa": (1400000, 60000, (768,)),
+}
+"""Training samples, test samples and shape of each data set."""
+_METHOD_COST = {"fedavg": 1, "agem": 2, "der": 2}
+"""Batches that a method computes for each batch it is given: replay costs as much again."""
+_FORWARD_COST = 1 / 3
+"""A forward pass within a training step."""
+
+
+class Estimator:
+    """Times each network once."""
+
+    def __init__(self) -> None:
+        self._costs: dict[str, float | None] = {}
+
+    def seconds(self, runs: Sequence[StudyRun], jobs: int) -> float | None:
+        """How long the runs take with so many side by side, or None where a network cannot be built here."""
+        total = 0.0
+        for plan in {run.directory: run.plan for run in runs}.values():
+            cost = self._cost(plan)
+            if cost is None:
+                return None
+            total += _samples(plan) * cost
+        return total / jobs
+
+    def _cost(self, plan: Plan) -> float | None:
+        """Seconds that one sample costs in training."""
+        key = repr((plan["task_runner"]["settings"]["model"], plan["data_loader"]["settings"]["dataset"]))
+        if key not in self._costs:
+            try:
+                self._costs[key] = _time_a_step(plan)
+            except FedAGemError:
+                self._costs[key] = None
+        return self._costs[key]
+
+
+def _samples(plan: Plan) -> float:
+    """Samples that a run computes, in units of training steps."""
+    stream = parse_settings(StreamSettings, plan["data_loader"]["settings"], "data_loader.settings")
+    train, test, _ = _SIZES.get(stream.dataset, (50000, 10000, ()))
+    share = stream.tasks.count if stream.tasks.kind == "sequential" else 1
+    per_class = stream.dataset_settings.get("per_class")
+    if per_class:
+        train, test = min(train, 10 * per_class), min(test, 10 * per_class)
+    per_round = plan["assigner"]["settings"].get("participation", {}).get("per_round") or stream.clients
+    per_client = min(train / share / stream.clients, stream.samples_per_client or train)
+    per_client = stream.asynchronous_samples or per_client
+    rounds = plan["aggregator"]["settings"]["rounds_to_train"]
+    learned: float = rounds * per_round * per_client * stream.epochs
+    tested = (stream.tasks.count + 1) * stream.tasks.count * min(test / share, stream.test_samples or test)
+    method = plan["task_runner"]["settings"].get("method", "fedavg")
+    return learned * _METHOD_COST.get(method, 2) + tested * _FORWARD_COST
+
+
+def _time_a_step(plan: Plan, batch: int = 32, steps: int = 3) -> float:
+    worker = Worker.build(parse_settings(TrainingSettings, plan["task_runner"]["settings"], "task_runner.settings"), 0)
+    shape = _SIZES[plan["data_loader"]["settings"]["dataset"]][2]
+    x = torch.zeros(batch, *shape, dtype=torch.uint8 if len(shape) == 3 else torch.float32)
+    y = torch.zeros(batch, dtype=torch.int64)
+    optimizer = worker.fresh_optimizer()
+    began = 0.0
+    for step in range(steps + 1):
+        if step == 1:
+            began = time.perf_counter()
+        logits = worker.objective.logits(worker.model.module, {"x": x})
+        worker.model.gradient.zero_()
+        torch.stack(list(worker.objective.losses(logits, {"y": y}).values())).sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return (time.perf_counter() - began) / (steps * batch)

@@ -1,0 +1,155 @@
+"""A study: the plans and variations behind one table or figure of the paper, and the numbers printed there."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import fedagem
+from fedagem.errors import PlanError
+from fedagem.settings import parse_settings, suggestion
+
+SIDES = ("without", "with")
+"""A method alone, and with Fed-A-GEM."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of the paper, with its spread where one is given."""
+
+    mean: float
+    spread: float | None = None
+
+    @classmethod
+    def parse(cls, value: Any, path: str) -> "Figure | None":
+        """From a YAML value: 68.02, `68.02±3.1`, or nothing where the paper is silent."""
+        if value is None:
+            return None
+        found = re.fullmatch(r"(-?[\d.]+)(?:±([\d.]+))?", str(value))
+        if not found:
+            raise PlanError(f"{path} is {value!r}, but should be a number like 68.02 or 68.02±3.1.")
+        return cls(float(found[1]), float(found[2]) if found[2] else None)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of an experiment is run: settings that replace the plan's."""
+
+    rounds_per_task: int | None = None
+    set: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: a variation, run without Fed-A-GEM, with it, or both."""
+
+    label: str
+    method: str = "fedavg"
+    method_settings: dict[str, Any] = field(default_factory=dict)
+    set: dict[str, Any] = field(default_factory=dict)
+    fewer_rounds: int = 1
+    """Communicate so many times less often: fewer rounds with as many more local epochs in each."""
+    without: list[Any] | None = None
+    """The paper's numbers in the order of the part's metrics; an empty list runs it without numbers to compare."""
+    with_: list[Any] | None = None
+
+    def figures(self, side: str) -> list[Any] | None:
+        """The paper's numbers of one side, or None where that side is not run."""
+        return self.without if side == "without" else self.with_
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of a table that share a plan."""
+
+    plan: str
+    metrics: list[str]
+    """Paths within results.json, such as `accuracy.task_il`."""
+    rows: list[Row]
+    baseline: str | None = None
+    """The row that rows without a side `without` are compared with."""
+    scales: dict[str, Any] = field(default_factory=dict)
+    """Where this part differs from the plan's usual scales."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """One table or figure of the paper."""
+
+    name: str
+    title: str
+    paper: str
+    """Where the paper shows it."""
+    parts: list[Part]
+    notes: str = ""
+    plots: list[str] = field(default_factory=lambda: ["progress"])
+    """`progress` (Acc and Fgt by task), `first_task`, `current_task`."""
+
+
+def plan_folder() -> Path:
+    """Where plans and studies are."""
+    return Path(fedagem.__file__).resolve().parent.parent / "plan"
+
+
+def study_names(folder: Path) -> list[str]:
+    """All studies, by name."""
+    return sorted(path.stem for path in (folder / "studies").glob("*.yaml"))
+
+
+def load_study(folder: Path, name: str) -> Study:
+    """A study by name; refuses unknown ones and unknown keys."""
+    names = study_names(folder)
+    if name not in names:
+        raise PlanError(f"there is no study {name!r}{suggestion(name, names)}")
+    path = folder / "studies" / f"{name}.yaml"
+    content = _read(path)
+    for part in content.get("parts", []):
+        for row in part.get("rows", []):
+            if "with" in row:
+                row["with_"] = row.pop("with")
+    study = parse_settings(Study, {**content, "name": name}, str(path))
+    for part in study.parts:
+        _check_part(part, path)
+    return study
+
+
+def load_scale(folder: Path, part: Part, name: str) -> Scale:
+    """The settings of a scale for a part: the plan's usual ones and the part's own on top."""
+    path = folder / "scales.yaml"
+    usual = _read(path).get(part.plan, {})
+    if name not in usual:
+        raise PlanError(f"{path} has no scale {name!r} for the plan {part.plan}{suggestion(name, usual)}")
+    scale = parse_settings(Scale, usual[name] or {}, f"{path}: {part.plan}.{name}")
+    own = parse_settings(Scale, part.scales.get(name) or {}, f"the study's scales.{name}")
+    return Scale(own.rounds_per_task or scale.rounds_per_task, {**scale.set, **own.set})
+
+
+def _check_part(part: Part, path: Path) -> None:
+    labels = [row.label for row in part.rows]
+    if len(set(labels)) != len(labels):
+        raise PlanError(f"{path}: two rows of the plan {part.plan} have the same label.")
+    if part.baseline is not None and part.baseline not in labels:
+        raise PlanError(f"{path}: the baseline is {part.baseline!r}{suggestion(part.baseline, labels)}")
+    for row in part.rows:
+        for side in SIDES:
+            given = row.figures(side)
+            for value in given or []:
+                Figure.parse(value, f"{path}: {row.label}, {side}")
+            if given and len(given) != len(part.metrics):
+                raise PlanError(
+                    f"{path}: {row.label}, {side} has {len(given)} numbers for {len(part.metrics)} metrics."
+                )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise PlanError(f"{path} cannot be read: {problem.strerror}.") from problem
+    except yaml.YAMLError as problem:
+        raise PlanError(f"{path} is not valid YAML: {' '.join(str(problem).split())}.") from problem
+    if not isinstance(content, dict):
+        raise PlanError(f"{path} must be a mapping.")
+    return content

@@ -1,0 +1,94 @@
+"""The runs behind a study: every variation, with and without Fed-A-GEM, for every seed."""
+
+import copy
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fedagem.plan import Plan, change_plan, check_plan, load_plan, set_in_plan, set_rounds, set_seed
+from fedagem.studies.study import SIDES, Part, Row, Scale, Study, load_scale
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """One run of a study: a complete plan and the directory that its content names.
+
+    Studies that share a setting share its runs, and a changed setting never meets an old result.
+    """
+
+    part: int
+    label: str
+    side: str
+    seed: int
+    plan_name: str
+    plan: Plan
+    directory: Path
+
+    @property
+    def title(self) -> str:
+        """What the run is called while it runs."""
+        return f"{self.plan_name}: {self.label}{' + Fed-A-GEM' if self.side == 'with' else ''}, seed {self.seed}"
+
+    @property
+    def finished(self) -> bool:
+        """Whether its results are there."""
+        return (self.directory / "results.json").exists()
+
+    def results(self) -> dict[str, Any]:
+        """What a finished run has shown."""
+        found: dict[str, Any] = json.loads((self.directory / "results.json").read_text(encoding="utf-8"))
+        return found
+
+
+def runs_of(
+    study: Study, scale_name: str, seeds: int, folder: Path, out: Path, assignments: tuple[str, ...] = ()
+) -> list[StudyRun]:
+    """All runs of a study; `assignments` change every plan."""
+    runs = []
+    for number, part in enumerate(study.parts):
+        scale = load_scale(folder, part, scale_name)
+        for seed in range(seeds):
+            for row in part.rows:
+                for side in SIDES:
+                    if row.figures(side) is not None:
+                        plan = resolve_plan(folder, part, row, side, scale, seed, assignments)
+                        directory = out / "runs" / _directory_name(part, row, side, seed, plan)
+                        runs.append(StudyRun(number, row.label, side, seed, part.plan, plan, directory))
+    return runs
+
+
+def resolve_plan(
+    folder: Path, part: Part, row: Row, side: str, scale: Scale, seed: int, assignments: tuple[str, ...] = ()
+) -> Plan:
+    """The plan of one run: the plan's file, then the scale, then the row, then the command line."""
+    plan = load_plan(folder / f"{part.plan}.yaml")
+    settings = {
+        **scale.set,
+        "task_runner.settings.method": row.method,
+        "task_runner.settings.method_settings": row.method_settings,
+        "task_runner.settings.fedagem": side == "with",
+        **row.set,
+    }
+    for path, value in settings.items():
+        set_in_plan(plan, path, copy.deepcopy(value))
+    change_plan(plan, assignments)
+    loader = plan["data_loader"]["settings"]
+    usual = loader["rounds_per_task"]
+    rounds_per_task = max((scale.rounds_per_task or usual) // row.fewer_rounds, 1)
+    loader["epochs"] = loader.get("epochs", 1) * row.fewer_rounds
+    set_seed(plan, seed)
+    plan["aggregator"]["settings"]["rounds_to_train"] = usual * loader["tasks"]["count"]
+    set_rounds(plan, rounds_per_task * loader["tasks"]["count"])
+    check_plan(plan)
+    return plan
+
+
+def _directory_name(part: Part, row: Row, side: str, seed: int, plan: Plan) -> str:
+    content = hashlib.sha256(yaml.safe_dump(plan, sort_keys=True).encode()).hexdigest()[:10]
+    method = f"{row.method}+fedagem" if side == "with" else row.method
+    return re.sub(r"[^\w+.-]", "_", f"{part.plan}-{method}-{content}-seed{seed}")

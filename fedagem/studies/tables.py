@@ -1,0 +1,135 @@
+"""A study's tables: in the terminal, as Markdown, CSV and LaTeX, all of the same lines."""
+
+import csv
+import dataclasses
+import io
+from collections.abc import Callable, Sequence
+
+from rich.table import Table
+
+from fedagem.studies.comparison import Line
+from fedagem.studies.study import Figure
+
+_HEADINGS = (
+    "",
+    "paper w/o",
+    "ours w/o",
+    "paper w/",
+    "ours w/",
+    "paper difference",
+    "our difference",
+    "direction agrees",
+)
+_NAMES = {
+    "accuracy": "Acc",
+    "forgetting": "Fgt (lower is better)",
+    "bwt": "BWT",
+    "fwt": "FWT",
+    "seconds": "seconds",
+    "train_seconds": "seconds of training",
+    "refined_share": "share of batches refined",
+    "bytes": "bytes per client and round",
+}
+
+
+def terminal_tables(lines: Sequence[Line]) -> list[Table]:
+    """One table per plan and metric."""
+    tables = []
+    for caption, group in _grouped(lines).items():
+        table = Table(title=caption, title_justify="left")
+        for position, heading in enumerate(_HEADINGS):
+            table.add_column(heading, justify="left" if position in {0, 7} else "right")
+        for line in group:
+            table.add_row(*_cells(line))
+        tables.append(table)
+    return tables
+
+
+def markdown_tables(lines: Sequence[Line]) -> str:
+    """All tables as Markdown."""
+    return "\n".join(f"### {caption}\n\n{_markdown(group)}" for caption, group in _grouped(lines).items())
+
+
+def csv_table(lines: Sequence[Line]) -> str:
+    """One row per line with full precision."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    figures = ("paper_without", "ours_without", "paper_with", "ours_with")
+    writer.writerow(
+        ["plan", "metric", "row"]
+        + [f"{name}{end}" for name in figures for end in ("", "_spread")]
+        + ["paper_difference", "our_difference", "direction_agrees"]
+    )
+    for line in lines:
+        values = [getattr(line, name) for name in figures]
+        cells = [cell for value in values for cell in (dataclasses.astuple(value) if value else ("", ""))]
+        writer.writerow(
+            [line.plan, line.metric, line.label, *cells, line.paper_difference, line.our_difference, line.verdict]
+        )
+    return out.getvalue()
+
+
+def latex_tables(lines: Sequence[Line]) -> str:
+    """All tables as LaTeX, for `booktabs`."""
+    tables = []
+    for caption, group in _grouped(lines).items():
+        rows = [" & ".join(_latex_text(cell) for cell in _cells(line, _latex_figure)) for line in group]
+        tables.append(
+            "\n".join(
+                [
+                    r"\begin{table}",
+                    rf"\caption{{{_latex_text(caption)}}}",
+                    r"\begin{tabular}{lrrrrrrl}",
+                    r"\toprule",
+                    " & ".join(_HEADINGS) + r" \\",
+                    r"\midrule",
+                    *(rf"{row} \\" for row in rows),
+                    r"\bottomrule",
+                    r"\end{tabular}",
+                    r"\end{table}",
+                ]
+            )
+        )
+    return "\n\n".join(tables) + "\n"
+
+
+def _markdown(lines: Sequence[Line]) -> str:
+    rows = [_HEADINGS, ("---", *["---:"] * 6, "---"), *(_cells(line) for line in lines)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _grouped(lines: Sequence[Line]) -> dict[str, list[Line]]:
+    groups: dict[str, list[Line]] = {}
+    for line in lines:
+        groups.setdefault(f"{line.plan}: {_metric_name(line.metric)}", []).append(line)
+    return groups
+
+
+def _metric_name(metric: str) -> str:
+    name, _, detail = metric.partition(".")
+    return f"{_NAMES.get(name, name)}{', ' + detail.replace('_', '-') if detail else ''}"
+
+
+def _text(figure: Figure | None) -> str:
+    if figure is None:
+        return "-"
+    return f"{figure.mean:.2f}" + (f" ± {figure.spread:.1f}" if figure.spread is not None else "")
+
+
+def _cells(line: Line, text: Callable[[Figure | None], str] = _text) -> tuple[str, ...]:
+    figures = (line.paper_without, line.ours_without, line.paper_with, line.ours_with)
+    differences = (line.paper_difference, line.our_difference)
+    return (
+        line.label,
+        *(text(figure) for figure in figures),
+        *("-" if difference is None else f"{difference:+.2f}" for difference in differences),
+        line.verdict,
+    )
+
+
+def _latex_figure(figure: Figure | None) -> str:
+    return _text(figure).replace(" ± ", r"$\pm$")
+
+
+def _latex_text(text: str) -> str:
+    return text.replace("%", r"\%").replace("_", r"\_").replace("&", r"\&")
