@@ -1,0 +1,275 @@
+"""The task runner and the collaborator: what a client computes, sends and keeps, also when something goes wrong."""
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from openfl.utilities import TensorKey
+
+from fedagem.errors import FederationError, PlanError
+from fedagem.plan import load_plan
+from fedagem.state_file import read_state
+from src.aggregator import ResultRefusedError, StaleTaskError
+from src.collaborator import StagedCollaborator
+from src.data_loader import TaskStreamLoader
+from src.pipeline import ExactPipeline
+from src.results import EXCHANGE, METRIC, RATIO, TRAINED, WEIGHT
+from src.task_runner import FedAGemTaskRunner
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def plan(repository):
+    plan = load_plan(repository / "plan" / "rotated_digits.yaml")
+    plan["task_runner"]["settings"]["model"] = {"template": "models.mnist_cnn.SmallCNN"}
+    plan["data_loader"]["settings"]["samples_per_client"] = 96
+    return plan
+
+
+@pytest.fixture(scope="module")
+def loader(plan):
+    return TaskStreamLoader("0", **plan["data_loader"]["settings"])
+
+
+@pytest.fixture
+def make_runner(plan, loader):
+    def make(**changes):
+        return FedAGemTaskRunner(loader, **{**copy.deepcopy(plan["task_runner"]["settings"]), **changes})
+
+    return make
+
+
+def by_kind(result):
+    """The tensors as they would be sent; until then they are views of the model."""
+    kinds: dict[Any, Any] = {}
+    for key, array in result[0].items():
+        kinds.setdefault(key.tags, {})[key.tensor_name] = np.array(array)
+    return kinds
+
+
+def model_of(runner):
+    return {name: array.copy() for name, array in runner.get_tensor_dict().items() if "/" not in name}
+
+
+def train(runner, round_number, model, g_ref=None):
+    inputs = {name: array.copy() for name, array in model.items()}
+    if g_ref is not None:
+        inputs["g_ref"] = g_ref
+    return by_kind(runner.train("client_1", round_number, inputs, ["model"], ["g_ref"]))
+
+
+def buffer_gradient(runner, round_number, model):
+    return by_kind(runner.buffer_gradient("client_1", round_number, dict(model), ["g_ref"]))
+
+
+def assert_equal(first, second):
+    assert first.keys() == second.keys()
+    for name, array in first.items():
+        np.testing.assert_array_equal(array, second[name], err_msg=name)
+
+
+def test_a_repeated_round_gives_the_same_to_the_bit(make_runner):
+    runner = make_runner()
+    initial = model_of(runner)
+    first = train(runner, 0, initial)
+    gradient = buffer_gradient(runner, 1, initial)[EXCHANGE]["g_ref"].copy()
+    second = train(runner, 1, initial, gradient)
+    # The aggregator was set back to round 1; this client's process may or may not have been restarted too.
+    for again in (runner, make_runner()):
+        assert_equal(buffer_gradient(again, 1, initial)[EXCHANGE], {"g_ref": gradient})
+        assert_equal(train(again, 1, initial, gradient)[TRAINED], second[TRAINED])
+    assert not np.array_equal(first[TRAINED]["head.1.weight"], second[TRAINED]["head.1.weight"])
+
+
+def test_a_result_says_what_happened(make_runner):
+    runner = make_runner()
+    result = train(runner, 0, model_of(runner))
+    metrics = result[METRIC]
+    assert result[TRAINED].keys() == model_of(runner).keys()
+    assert float(result[WEIGHT]["weight"]) == float(metrics["samples"]) == float(metrics["buffer"]) == 96
+    assert metrics["loss"] == pytest.approx(metrics["loss/classification"] + metrics["loss/replay"])
+    assert metrics["refined_share"] == 0
+
+
+def test_an_empty_buffer_counts_for_nothing(make_runner):
+    runner = make_runner()
+    result = buffer_gradient(runner, 0, model_of(runner))
+    assert result[WEIGHT]["weight"] == 0
+    assert not result[EXCHANGE]["g_ref"].any()
+
+
+def test_the_state_is_on_disk_before_the_result_is_sent(make_runner, tmp_path):
+    runner = make_runner()
+    train(runner, 0, model_of(runner))
+    state = read_state(tmp_path / "local_state" / "client_1" / "after_round_000000.state")
+    assert state["buffer"]["seen"] == 96
+    assert state["buffer"]["slots"]["x"].dtype == torch.uint8
+
+
+def test_training_that_explodes_sends_no_model_and_keeps_the_last_good_state(make_runner, tmp_path, caplog):
+    good = make_runner()
+    initial = model_of(good)
+    train(good, 0, initial)
+    before = buffer_gradient(good, 1, initial)
+    exploding = make_runner(optimizer={"lr": 1e30})
+    assert train(exploding, 1, initial, np.zeros(21840, np.float32)) == {}
+    assert "keeps its last good state and sits this round out" in caplog.text
+    assert [path.name for path in (tmp_path / "local_state" / "client_1").iterdir()] == ["after_round_000000.state"]
+    assert_equal(buffer_gradient(exploding, 1, initial)[EXCHANGE], before[EXCHANGE])
+
+
+def test_a_buffer_gradient_that_is_not_finite_counts_for_nothing(make_runner, caplog):
+    runner = make_runner()
+    initial = model_of(runner)
+    train(runner, 0, initial)
+    broken = {name: np.full_like(array, np.inf) for name, array in initial.items()}
+    result = buffer_gradient(runner, 1, broken)
+    assert result[WEIGHT]["weight"] == 0
+    assert not result[EXCHANGE]["g_ref"].any()
+    assert "contributes no buffer gradient" in caplog.text
+
+
+def test_evaluation_counts_this_clients_part(make_runner, loader):
+    runner = make_runner()
+    result = by_kind(runner.evaluate("client_1", 0, model_of(runner), after_rounds=0))
+    counts = result[RATIO]["domain_il"]
+    assert counts.shape == (5, 2)
+    assert counts[:, 1].tolist() == [72] * 5
+    assert (counts[:, 0] <= counts[:, 1]).all()
+
+
+def test_clients_of_one_process_share_the_model_and_nothing_else(make_runner, loader):
+    first = make_runner()
+    second = first.for_loader(loader.for_client("1"))
+    assert second.worker is first.worker
+    initial = model_of(first)
+    train(first, 0, initial)
+    assert buffer_gradient(first, 1, initial)[WEIGHT]["weight"] > 0
+    alone = by_kind(second.buffer_gradient("client_2", 1, dict(initial), ["g_ref"]))
+    assert alone[WEIGHT]["weight"] == 0
+
+
+def test_a_model_of_another_shape_is_never_loaded(make_runner):
+    runner = make_runner()
+    wrong = {**model_of(runner), "head.1.bias": np.zeros(51, np.float32)}
+    with pytest.raises(ValueError, match="broadcast"):
+        train(runner, 0, wrong)
+
+
+def test_native_files_bring_the_weights_back(make_runner, tmp_path):
+    runner = make_runner()
+    train(runner, 0, model_of(runner))
+    runner.save_native("model.pt")
+    other = make_runner()
+    other.load_native("model.pt")
+    assert_equal(model_of(other), model_of(runner))
+
+
+@pytest.mark.parametrize("path", ["data/mnist", "-1", ""])
+def test_a_data_path_that_is_no_rank_is_refused(plan, path):
+    with pytest.raises(PlanError, match="takes a client's rank"):
+        TaskStreamLoader(path, **plan["data_loader"]["settings"])
+
+
+# The collaborator
+
+
+class Script:
+    """A link that answers from a list and notes what it was sent."""
+
+    def __init__(self, answers, missing=()):
+        self.answers, self.missing, self.sent, self.refuse = list(answers), set(missing), [], set()
+
+    def get_tasks(self):
+        return self.answers.pop(0)
+
+    def fetch(self, name, round_number, kind):
+        if (name, round_number) in self.missing:
+            raise StaleTaskError(f"there is no {kind[0]} tensor {name!r} of round {round_number}")
+        return np.zeros(1, np.float32)
+
+    def send(self, round_number, task, tensors):
+        if (round_number, task) in self.refuse:
+            raise ResultRefusedError("refused")
+        self.sent.append((round_number, task))
+
+
+class Runner:
+    """Wants g_ref to train, and the next model to evaluate."""
+
+    def get_required_tensorkeys_for_function(self, function, **_):
+        wanted = {"train": ("g_ref", 0, EXCHANGE), "evaluate": ("w", 1, ("model",))}.get(function)
+        return [TensorKey(wanted[0], "GLOBAL", wanted[1], False, wanted[2])] if wanted else []
+
+    def set_optimizer_treatment(self, _):
+        pass
+
+    def train(self, **_):
+        return {}, {}
+
+    buffer_gradient = evaluate = train
+
+
+def collaborator(link):
+    return StagedCollaborator(
+        collaborator_name="a",
+        aggregator_uuid="aggregator",
+        federation_uuid="federation",
+        client=link,
+        task_runner=Runner(),
+        task_config={name: {"function": name} for name in ("train", "evaluate", "buffer_gradient")},
+        compression_pipeline=ExactPipeline(),
+        callbacks=[],
+    )
+
+
+QUIT: tuple[list[str], int, int, bool] = ([], 9, 0, True)
+
+
+def test_a_task_that_is_out_of_date_is_dropped_and_the_next_one_done():
+    """The aggregator was killed after it had handed out `train`, and begins the round again."""
+    link = Script(
+        [(["train"], 3, 0, False), (["buffer_gradient"], 3, 0, False), (["train"], 3, 0, False), QUIT],
+        missing={("g_ref", 3)},
+    )
+    subject = collaborator(link)
+    assert subject.step()
+    assert link.sent == []
+    assert subject.step()
+    link.missing.clear()
+    assert subject.step()
+    assert not subject.step()
+    assert link.sent == [(3, "buffer_gradient"), (3, "train")]
+
+
+def test_an_aggregator_killed_twice_in_one_round_is_no_reason_to_give_up():
+    link = Script(
+        [(["train"], 3, 0, False), (["buffer_gradient"], 3, 0, False), (["train"], 3, 0, False), QUIT],
+        missing={("g_ref", 3)},
+    )
+    subject = collaborator(link)
+    while subject.step():
+        pass
+    assert link.sent == [(3, "buffer_gradient")]
+
+
+def test_a_tensor_that_no_stage_makes_ends_with_a_sentence():
+    link = Script([(["train"], 0, 0, False)] * 3, missing={("g_ref", 0)})
+    subject = collaborator(link)
+    assert subject.step()
+    with pytest.raises(FederationError, match="train cannot be done: there is no exchange tensor 'g_ref' of round 0"):
+        subject.step()
+
+
+def test_a_refused_client_goes_on_with_the_next_stage(caplog):
+    link = Script([(["train", "evaluate"], 0, 0, False), (["buffer_gradient"], 1, 0, False), QUIT])
+    link.refuse = {(0, "train")}
+    collaborator(link).run()
+    assert link.sent == [(1, "buffer_gradient")]
+    assert "goes on with the next stage" in caplog.text
