@@ -10,6 +10,7 @@ from fedagem.report import draw_plots, results_table
 from fedagem.report_page import write_page
 from fedagem.results import write_results
 from fedagem.run_options import RunRequest
+from fedagem.tensorboard_log import write_tensorboard
 
 
 def finish_run(directory: Path) -> None:
@@ -17,6 +18,7 @@ def finish_run(directory: Path) -> None:
     results = write_results(directory)
     pictures = draw_plots([directory], directory / "plots")
     page = write_page([directory], directory / "report.html")
+    write_tensorboard(directory)
     console = Console()
     console.print(results_table([results]))
     console.print(f"results: {directory / 'results.json'}")

@@ -15,6 +15,8 @@ from fedagem.metric_names import shown_name
 from fedagem.results import read_metrics
 from fedagem.run_directory import plan_of_run
 
+_NOTHING_FROM_OUTSIDE = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
 
 def write_page(directories: Sequence[Path], path: Path) -> Path:
     """Write the page for one run or several; it asks nothing of the network."""
@@ -34,6 +36,7 @@ def write_page(directories: Sequence[Path], path: Path) -> Path:
     style = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_NOTHING_FROM_OUTSIDE}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
         f"<title>{html.escape(name)}</title><style>{style}</style></head><body>{''.join(sections)}</body></html>"
     )
