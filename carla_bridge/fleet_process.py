@@ -113,6 +113,10 @@ class FleetProcess:
     def worker_pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 
+    @property
+    def simulator_pid(self) -> int | None:
+        return self._simulator.pid if self._simulator is not None else None
+
     def on_gap(self, listener: Callable[[Gap], object]) -> None:
         """Tell `listener` of every gap from now on."""
         self._on_gap = listener
