@@ -1,4 +1,4 @@
-"""Keeps a vehicle of the fleet where the plan wants it: in its region, and on the move."""
+"""Keeps vehicles where the plan wants them: in their regions, and on the move."""
 
 import math
 from dataclasses import dataclass
@@ -14,15 +14,11 @@ MOVED_METRES = 2.0
 
 
 @dataclass
-class Driver:
-    """One vehicle of the fleet with its cameras, and what is known about its whereabouts."""
+class Whereabouts:
+    """Where a vehicle belongs, when it was last seen there, and when it last moved."""
 
-    config: VehicleConfig
-    actor: Any
-    cameras: CameraPair
     region: str
     inside_at: float = -math.inf
-    """When it was last seen in its region."""
     moved_at: float = -math.inf
     moved_to: Any = None
 
@@ -31,9 +27,8 @@ class Driver:
         self.inside_at = self.moved_at = time
         self.moved_to = location
 
-    def trouble(self, regions: RegionMap, time: float, stuck_seconds: float) -> str | None:
-        """Why the vehicle must be put elsewhere, if it must."""
-        location = self.actor.get_location()
+    def trouble(self, location: Any, regions: RegionMap, time: float, stuck_seconds: float) -> str | None:
+        """Why the vehicle, which is now at `location`, must be put elsewhere, if it must."""
         if not regions.left(self.region, location):
             self.inside_at = time
         if self.moved_to is None or location.distance(self.moved_to) > MOVED_METRES:
@@ -43,3 +38,17 @@ class Driver:
         if time - self.moved_at >= stuck_seconds:
             return "did not move"
         return None
+
+
+@dataclass
+class Driver:
+    """One vehicle of the fleet with its cameras."""
+
+    config: VehicleConfig
+    actor: Any
+    cameras: CameraPair
+    whereabouts: Whereabouts
+
+    @property
+    def region(self) -> str:
+        return self.whereabouts.region

@@ -17,19 +17,21 @@ from carla_bridge.cameras import CameraPair, Shot
 from carla_bridge.cleanup import ServerState, destroy, mark
 from carla_bridge.config import EVERYWHERE, FleetConfig, VehicleConfig
 from carla_bridge.connection import alive, connect
-from carla_bridge.driving import Driver
+from carla_bridge.driving import Driver, Whereabouts
 from carla_bridge.errors import ConfigError, ServerLostError
 from carla_bridge.frames import Frame
 from carla_bridge.regions import RegionMap
 from carla_bridge.schedule import Weather
 from carla_bridge.signals import termination_raises, uninterrupted
-from carla_bridge.traffic import Garage, Places, spawn_traffic
+from carla_bridge.traffic import Garage, Places, Traffic, relocate
 from carla_bridge.walkers import Walkers
 
 LOAD_SECONDS = 120.0
 GRACE_SECONDS = 2.0
 """How long to wait for an image that may be due one step later, before stepping on."""
 STEER_SECONDS = 0.5
+TEND_SECONDS = 10.0
+"""Every background vehicle is looked after so often."""
 
 logger = logging.getLogger(__name__)
 
@@ -161,16 +163,18 @@ class Fleet:
         self._on_exit(ServerState(self.client, self.world, after_kill=self._life > 0).restore)
         self._own_the_clock()
         self.regions = RegionMap(self.world.get_map(), config.regions)
-        self._walkers = Walkers(self.client, self.world, self.regions, self._rng)
-        self._on_exit(self._destroy_all)
         self._places = Places(self.regions, self._rng)
+        self._walkers = Walkers(self.client, self.world, self.regions, self._rng)
+        self._traffic = Traffic(self.client, self.world, self._places, self.regions, config.stuck_seconds)
+        self._on_exit(self._destroy_all)
         garage = Garage(self.world.get_blueprint_library(), self._rng)
         for vehicle in config.vehicles:
             self._add_vehicle(vehicle, garage)
         port = self._manager.get_port()
-        self._spawned += spawn_traffic(self.client, garage, config.traffic, self._places, port)
+        self._traffic.place(garage, config.traffic, port)
         self._walkers.place(config.traffic)
         self._tick()
+        self._traffic.begin(self.time)
         self._walkers.begin()
         for driver in self.drivers:
             driver.actor.set_autopilot(True, port)
@@ -216,8 +220,8 @@ class Fleet:
         interval = self.config.frame_seconds if self.config.ticks_per_frame > 1 else 0.0
         cameras = CameraPair(interval, self.config.camera)
         cameras.mount(self.world, actor, self._spawned)
-        driver = Driver(config, actor, cameras, region)
-        driver.arrive(place.location, self.time)
+        driver = Driver(config, actor, cameras, Whereabouts(region))
+        driver.whereabouts.arrive(place.location, self.time)
         self.drivers.append(driver)
 
     def _tick(self) -> None:
@@ -256,23 +260,15 @@ class Fleet:
         for driver in self.drivers:
             region = self.config.schedule.region(driver.config.name, driver.config.region, time)
             if region != driver.region:
-                driver.region = region
-                self._relocate(driver, time, f"takes {region}")
-                continue
-            trouble = driver.trouble(self.regions, time, self.config.stuck_seconds)
+                driver.whereabouts.region = region
+                trouble: str | None = f"takes {region}"
+            else:
+                here = driver.actor.get_location()
+                trouble = driver.whereabouts.trouble(here, self.regions, time, self.config.stuck_seconds)
             if trouble is not None:
-                self._relocate(driver, time, trouble)
-
-    def _relocate(self, driver: Driver, time: float, why: str) -> None:
-        """Put a vehicle on a free spawn point of its region; autopilot drives on from there."""
-        import carla
-
-        others = [actor.get_location() for actor in self.world.get_actors().filter("vehicle.*")]
-        place = self._places.free_now(driver.region, others)
-        driver.actor.set_transform(place)
-        driver.actor.set_target_velocity(carla.Vector3D())
-        driver.arrive(place.location, time)
-        self._report(f"second {time:g}: {driver.config.name} {why}")
+                relocate(self.world, driver.actor, driver.whereabouts, self._places, time)
+                self._report(f"second {time:g}: {driver.config.name} {trouble}")
+        self._traffic.tend(time, self.config.frame_seconds / TEND_SECONDS)
 
     def _actor_ids(self) -> Any:
         return np.array([actor.id for actor in self.world.get_snapshot()], dtype=np.int64)
@@ -293,8 +289,8 @@ class Fleet:
     def _destroy_all(self) -> None:
         for driver in self.drivers:
             driver.cameras.stop()
-        walkers = self._walkers.controllers + self._walkers.spawned
-        destroy(self.client, self.world.get_actors(self._spawned + walkers))
+        others = self._traffic.spawned + self._walkers.controllers + self._walkers.spawned
+        destroy(self.client, self.world.get_actors(self._spawned + others))
 
 
 def _first_tick(config: FleetConfig, start: float) -> int:

@@ -1,6 +1,8 @@
 """Background traffic: other vehicles, seeded, on the roads of the regions they belong to."""
 
 import logging
+import math
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +10,7 @@ import numpy as np
 
 from carla_bridge.cleanup import mark
 from carla_bridge.config import TrafficConfig
+from carla_bridge.driving import Whereabouts
 from carla_bridge.errors import ConfigError
 from carla_bridge.regions import RegionMap
 
@@ -55,33 +58,71 @@ class Garage:
         return blueprint
 
 
-def spawn_traffic(
-    client: Any, garage: Garage, wanted: Mapping[str, TrafficConfig], places: "Places", manager_port: int
-) -> list[int]:
-    """Put all background vehicles on the road in one batch, on autopilot; returns their ids."""
+class Traffic:
+    """All background vehicles, spawned in one batch and kept in their regions, so that density does not drift."""
+
+    def __init__(self, client: Any, world: Any, places: "Places", regions: RegionMap, stuck_seconds: float) -> None:
+        self._client = client
+        self._world = world
+        self._places = places
+        self._regions = regions
+        self._stuck_seconds = stuck_seconds
+        self._homes: dict[int, str] = {}
+        self._vehicles: deque[tuple[Any, Whereabouts]] = deque()
+
+    @property
+    def spawned(self) -> list[int]:
+        return list(self._homes)
+
+    def place(self, garage: Garage, wanted: Mapping[str, TrafficConfig], manager_port: int) -> None:
+        """Put the plan's vehicles on the road, on autopilot."""
+        import carla
+
+        spawn, autopilot = carla.command.SpawnActor, carla.command.SetAutopilot
+        batch, homes = [], []
+        for region, traffic in wanted.items():
+            kinds = [garage.vehicle] * traffic.vehicles + [garage.two_wheeler] * traffic.two_wheelers
+            indices = self._places.unused(region)[: len(kinds)] if kinds else []
+            if len(indices) < len(kinds):
+                logger.warning("the region %s takes %d of its %d vehicles", region, len(indices), len(kinds))
+            for kind, index in zip(kinds, indices, strict=False):
+                blueprint = kind()
+                mark(blueprint, "traffic")
+                command = spawn(blueprint, self._places.use(index))
+                batch.append(command.then(autopilot(carla.command.FutureActor, True, manager_port)))
+                homes.append(region)
+        answers = self._client.apply_batch_sync(batch, False) if batch else []
+        for answer, home in zip(answers, homes, strict=True):
+            if answer.has_error():
+                logger.warning("a background vehicle could not be placed in %s (%s)", home, answer.error)
+            else:
+                self._homes[answer.actor_id] = home
+
+    def begin(self, time: float) -> None:
+        """Every vehicle is known to the world by now."""
+        for actor in self._world.get_actors(self.spawned):
+            whereabouts = Whereabouts(self._homes[actor.id])
+            whereabouts.arrive(actor.get_location(), time)
+            self._vehicles.append((actor, whereabouts))
+
+    def tend(self, time: float, share: float) -> None:
+        """Look after a share of the vehicles, in turn; one that strayed or got stuck is put elsewhere."""
+        for _ in range(math.ceil(min(share, 1.0) * len(self._vehicles))):
+            self._vehicles.rotate(-1)
+            actor, whereabouts = self._vehicles[0]
+            if whereabouts.trouble(actor.get_location(), self._regions, time, self._stuck_seconds):
+                relocate(self._world, actor, whereabouts, self._places, time)
+
+
+def relocate(world: Any, actor: Any, whereabouts: Whereabouts, places: "Places", time: float) -> None:
+    """Put a vehicle on a free spawn point of its region; autopilot drives on from there."""
     import carla
 
-    spawn, autopilot, future = carla.command.SpawnActor, carla.command.SetAutopilot, carla.command.FutureActor
-    batch = []
-    for region, traffic in wanted.items():
-        kinds = [garage.vehicle] * traffic.vehicles + [garage.two_wheeler] * traffic.two_wheelers
-        indices = places.unused(region)[: len(kinds)]
-        if len(indices) < len(kinds):
-            logger.warning(
-                "the region %s has room for %d of its %d background vehicles", region, len(indices), len(kinds)
-            )
-        for kind, index in zip(kinds, indices, strict=False):
-            blueprint = kind()
-            mark(blueprint, "traffic")
-            command = spawn(blueprint, places.use(index))
-            batch.append(command.then(autopilot(future, True, manager_port)))
-    if not batch:
-        return []
-    answers = client.apply_batch_sync(batch, False)
-    failed = [answer.error for answer in answers if answer.has_error()]
-    if failed:
-        logger.warning("%d background vehicles could not be placed (%s)", len(failed), failed[0])
-    return [answer.actor_id for answer in answers if not answer.has_error()]
+    others = [other.get_location() for other in world.get_actors().filter("vehicle.*")]
+    place = places.free_now(whereabouts.region, others)
+    actor.set_transform(place)
+    actor.set_target_velocity(carla.Vector3D())
+    whereabouts.arrive(place.location, time)
 
 
 class Places:
