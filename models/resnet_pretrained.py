@@ -1,6 +1,7 @@
 """ResNet-18 that was trained on ImageNet before: the network of the Tiny-ImageNet experiments."""
 
 import os
+import pickle
 from pathlib import Path
 
 import torch
@@ -39,8 +40,8 @@ def _read(path: Path) -> dict[str, Tensor]:
         weights: dict[str, Tensor] = torch.load(path, weights_only=True, map_location="cpu")
         expected = resnet18(weights=None).state_dict()
         different = {k: v.shape for k, v in weights.items()} != {k: v.shape for k, v in expected.items()}
-    except (RuntimeError, EOFError, OSError, AttributeError, ValueError, KeyError) as problem:
-        raise ValueError(f"{path} is not a file of weights: {str(problem).splitlines()[0]}") from problem
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, AttributeError) as problem:
+        raise ValueError(f"{path} is not a file of weights that torch can read") from problem
     if different:
         raise ValueError(f"{path} holds weights of another network than torchvision's resnet18")
     return weights

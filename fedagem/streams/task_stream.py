@@ -95,9 +95,11 @@ class ClientStream:
         self._cached: tuple[int, Labelled] | None = None
 
     def train_batches(self, round_number: int) -> Iterator[Batch]:
-        """E epochs over the client's data of the round, shuffled by the plan's seed."""
+        """E epochs over the client's data of the round, shuffled by the plan's seed; nothing where there is none."""
         settings = self.stream.settings
         data = self._data_of(round_number // settings.rounds_per_task)
+        if not len(data):
+            return
         for epoch in range(settings.epochs):
             generator = derive_generator(settings.seed, "order", self.rank, round_number, epoch)
             for chosen in torch.randperm(len(data), generator=generator).split(settings.batch_size):
