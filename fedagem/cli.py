@@ -4,6 +4,8 @@ import importlib
 
 import click
 
+from fedagem.processes import stop_on_sigterm
+
 COMMANDS = ("simulate", "run", "report", "reproduce", "evaluate", "detect", "anchors", "compare")
 
 
@@ -22,3 +24,4 @@ class _LazyGroup(click.Group):
 @click.version_option(package_name="fedagem")
 def main() -> None:
     """Fed-A-GEM: continual federated learning that does not forget, on OpenFL and CARLA."""
+    stop_on_sigterm()

@@ -57,7 +57,7 @@ def set_in_plan(plan: Plan, path: str, value: Any) -> None:
     """Change one setting by its dotted path; refuses a path that the plan cannot have."""
     known = known_paths(plan)
     if path not in known and not any(path.startswith(f"{open_path}.") for open_path in _open_paths(plan)):
-        raise PlanError(f"the plan has no {path!r}{suggestion(path, known)}")
+        raise PlanError(f"the plan has no {path!r}{suggestion(path, _same_end(path, known) or known)}")
     *parents, last = path.split(".")
     section = plan
     for depth, parent in enumerate(parents, start=1):
@@ -183,6 +183,11 @@ def _schema_paths(schema: type, prefix: str) -> Iterable[str]:
         yield path
         if dataclasses.is_dataclass(hints[field.name]):
             yield from _schema_paths(typing.cast(type, hints[field.name]), path)
+
+
+def _same_end(path: str, known: Iterable[str]) -> list[str]:
+    """Known paths to a setting of this name: who writes `settings.lr` means `settings.optimizer.lr`."""
+    return [other for other in known if other.rpartition(".")[2] == path.rpartition(".")[2]]
 
 
 def _open_paths(plan: Plan) -> list[str]:

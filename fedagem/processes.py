@@ -15,6 +15,15 @@ _REFRESH_SECONDS = 0.25
 _GRACE_SECONDS = 10.0
 
 
+def stop_on_sigterm() -> None:
+    """Let a polite request to end do what Ctrl-C does, so that no process of a run is left behind."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+
+
 @dataclass
 class Member:
     """One process of a run and its log."""
@@ -57,9 +66,11 @@ class ProcessGroup:
             self._look()
 
     def _look(self) -> None:
-        """Give the youngest process a moment, and end the run if any process has failed."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.members[-1].process.wait(_REFRESH_SECONDS)
+        """Give the youngest running process a moment, and end the run if any process has failed."""
+        running = [member for member in self.members if member.process.poll() is None]
+        if running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running[-1].process.wait(_REFRESH_SECONDS)
         for member in self.members:
             if code := member.process.poll():
                 raise FedAGemError(_obituary(member, code))
