@@ -1,0 +1,112 @@
+"""The processes of a run: watched together, ended together, and mourned in a sentence."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from fedagem.errors import FedAGemError
+from fedagem.processes import ProcessGroup
+
+
+@pytest.fixture
+def directory(tmp_path):
+    (tmp_path / "logs").mkdir()
+    return tmp_path
+
+
+def python(code):
+    return [sys.executable, "-c", code]
+
+
+FOREVER = python("import time; print('here', flush=True); time.sleep(600)")
+
+
+def test_all_end_well(directory):
+    with ProcessGroup(directory) as group:
+        group.start("one", python("print('first')"))
+        group.start("two", python("import os; print(os.getcwd())"))
+        group.wait(lambda: None)
+    assert (directory / "logs" / "one.log").read_text() == "first\n"
+    assert (directory / "logs" / "two.log").read_text().strip() == str(directory)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (
+            "import os; print('last words', flush=True); os.kill(os.getpid(), 9)",
+            ["was killed by SIGKILL", "last words"],
+        ),
+        ("import sys; print('Error: no such thing.'); sys.exit(2)", ["exit code 2: no such thing.", "bad.log"]),
+        ("print('a'); print('b'); exit(3)", ["ended with exit code 3; the end of", "| b"]),
+    ],
+)
+def test_who_fails_is_named_and_the_others_are_ended(directory, code, words):
+    with ProcessGroup(directory) as group:
+        other = group.start("other", FOREVER)
+        group.start("bad", python(code))
+        with pytest.raises(FedAGemError) as mourned:
+            group.wait(lambda: None)
+    assert mourned.value.message.startswith("bad ")
+    for word in words:
+        assert word in mourned.value.message
+    assert other.process.poll() is not None
+
+
+def test_a_service_is_ended_when_the_others_are_done(directory):
+    with ProcessGroup(directory) as group:
+        service = group.start("service", FOREVER, service=True)
+        group.wait_for_service(lambda: "here" in (directory / "logs" / "service.log").read_text())
+        group.start("work", python("pass"))
+        group.wait(lambda: None)
+        assert service.process.poll() is None
+    assert service.process.poll() is not None
+
+
+def test_waiting_for_a_slow_one_costs_no_arithmetic(directory):
+    """Also when the youngest has ended already."""
+    looks = []
+    with ProcessGroup(directory) as group:
+        group.start("slow", python("import time; time.sleep(2)"))
+        group.start("quick", python("pass"))
+        group.wait(lambda: looks.append(1))
+    assert len(looks) < 60
+
+
+def test_who_ignores_a_polite_request_is_killed(directory, monkeypatch):
+    monkeypatch.setattr("fedagem.processes._GRACE_SECONDS", 0.5)
+    ignoring = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    with ProcessGroup(directory) as group:
+        member = group.start("stubborn", python(f"{ignoring}; {FOREVER[-1]}"))
+        while "here" not in member.log.read_text():
+            time.sleep(0.05)
+    assert member.process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nobody_is_left_behind_when_the_command_itself_is_stopped(directory, number):
+    code = f"""
+from pathlib import Path
+from fedagem.processes import ProcessGroup, stop_on_sigterm
+stop_on_sigterm()
+try:
+    with ProcessGroup(Path({str(directory)!r})) as group:
+        group.start("child", {FOREVER!r})
+        group.wait(lambda: None)
+except KeyboardInterrupt:
+    raise SystemExit(130)
+"""
+    command = subprocess.Popen(python(code))
+    log = directory / "logs" / "child.log"
+    while not (log.exists() and "here" in log.read_text()):
+        assert command.poll() is None
+        time.sleep(0.05)
+    [child] = psutil.Process(command.pid).children()
+    os.kill(command.pid, number)
+    assert command.wait(60) == 130
+    assert not child.is_running()
