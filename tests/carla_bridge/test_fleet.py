@@ -39,11 +39,20 @@ def actors_and_mode(host, port):
     return found, settings.synchronous_mode, settings.fixed_delta_seconds
 
 
+def and_what_is_left(function, config):
+    return function(config), actors_and_mode(config.server.host, config.server.port)
+
+
 @pytest.fixture
-def untouched(simulator, isolated):
-    """Fails the test that leaves anything behind on the server."""
-    yield
-    assert isolated(actors_and_mode, simulator.host, simulator.port) == ([], False, None)
+def drive(isolated):
+    """Calls a function with a configuration, away from here, and fails if it leaves anything on the server."""
+
+    def call(function, config):
+        result, left = isolated(and_what_is_left, function, config)
+        assert left == ([], False, None)
+        return result
+
+    return call
 
 
 def plain_boxes(mask, ego_id, min_pixels):
@@ -69,7 +78,7 @@ def compare_boxes(config):
 
     compared, kinds = 0, set()
     with Fleet(config) as fleet:
-        for _ in range(25):
+        for _ in range(15):
             for capture in fleet.capture():
                 frame = fleet.annotate(capture)
                 expected = plain_boxes(capture.shot.mask_bgra(), capture.ego_id, config.min_pixels)
@@ -85,11 +94,10 @@ def compare_boxes(config):
     return compared, kinds
 
 
-@pytest.mark.usefixtures("untouched")
-def test_boxes_equal_the_masks(simulator, isolated):
-    compared, kinds = isolated(compare_boxes, config_for(simulator))
-    assert compared > 50
-    assert len(kinds) >= 3
+def test_boxes_equal_the_masks(simulator, drive):
+    compared, kinds = drive(compare_boxes, config_for(simulator))
+    assert compared > 30
+    assert len(kinds) >= 2
 
 
 def poses(config):
@@ -120,10 +128,9 @@ def poses(config):
     return rows
 
 
-@pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("rate", [20, 2])
-def test_frame_time_and_camera_pose_agree(simulator, isolated, rate):
-    rows = isolated(poses, config_for(simulator, frames_per_second=rate))
+def test_frame_time_and_camera_pose_agree(simulator, drive, rate):
+    rows = drive(poses, config_for(simulator, frames_per_second=rate))
     for world, colour, mask, off_mount, apart, _, late in rows:
         assert world == colour == mask
         assert off_mount < 0.01
@@ -150,14 +157,13 @@ def scheduled(config):
     return rows, notes
 
 
-@pytest.mark.usefixtures("untouched")
-def test_regions_and_weather_follow_the_schedule(simulator, isolated):
+def test_regions_and_weather_follow_the_schedule(simulator, drive):
     schedule = [
         {"at": 3, "vehicle": "vehicle_2", "region": "highway"},
         {"at": 6, "vehicle": "vehicle_2", "region": "city"},
         {"at": 5, "weather": {"cloudiness": 77}},
     ]
-    rows, notes = isolated(scheduled, config_for(simulator, schedule=schedule))
+    rows, notes = drive(scheduled, config_for(simulator, schedule=schedule))
     assert len(rows) == 20
     for vehicle, time, domain, speed, cloudiness in rows:
         expected = "highway" if vehicle == "vehicle_2" and 3 <= time < 6 else "city"
@@ -175,11 +181,11 @@ def drive_then_raise(config):
             fleet.advance()
             raise KeyError("in the middle")
     except KeyError:
-        return actors_and_mode(config.server.host, config.server.port)
+        return
 
 
-def test_an_exception_leaves_the_server_as_it_was(simulator, isolated):
-    assert isolated(drive_then_raise, config_for(simulator)) == ([], False, None)
+def test_an_exception_leaves_the_server_as_it_was(simulator, drive):
+    drive(drive_then_raise, config_for(simulator))
 
 
 def drive_for_ever(config, connection):
@@ -206,7 +212,7 @@ def test_signals_leave_the_server_as_it_was(simulator, isolated, number):
     assert isolated(actors_and_mode, simulator.host, simulator.port) == ([], False, None)
 
 
-def test_a_killed_fleet_is_cleaned_up_by_the_next(simulator, isolated):
+def test_a_killed_fleet_is_cleaned_up_by_the_next(simulator, isolated, drive):
     context = multiprocessing.get_context("spawn")
     mine, theirs = context.Pipe()
     process = context.Process(target=drive_for_ever, args=(config_for(simulator), theirs))
@@ -217,7 +223,7 @@ def test_a_killed_fleet_is_cleaned_up_by_the_next(simulator, isolated):
     left, synchronous, _ = isolated(actors_and_mode, simulator.host, simulator.port)
     assert left
     assert synchronous
-    assert isolated(drive_then_raise, config_for(simulator)) == ([], False, None)
+    drive(drive_then_raise, config_for(simulator))
 
 
 def refused(config):
@@ -230,7 +236,6 @@ def refused(config):
         return str(error)
 
 
-@pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -241,8 +246,8 @@ def refused(config):
         ({"schedule": [{"at": 900, "weather": "Hail"}]}, "the weather 'Hail'; CARLA has ClearNight"),
     ],
 )
-def test_what_this_server_does_not_have_is_named(simulator, isolated, changes, message):
-    told = isolated(refused, config_for(simulator, **changes))
+def test_what_this_server_does_not_have_is_named(simulator, drive, changes, message):
+    told = drive(refused, config_for(simulator, **changes))
     assert message in told
     assert "\n" not in told
 
