@@ -1,5 +1,6 @@
 """How a run ends: with its results, or with the way to go on."""
 
+import shlex
 from pathlib import Path
 from typing import NoReturn
 
@@ -33,5 +34,5 @@ def interrupted(command: str, request: RunRequest, directory: Path) -> NoReturn:
     parts += [] if request.rounds is None else ["--rounds", str(request.rounds)]
     parts += [] if request.seed is None else ["--seed", str(request.seed)]
     parts += [part for assignment in request.assignments for part in ("--set", assignment)]
-    click.echo(f"Stopped; nothing is lost. Go on with: {' '.join(parts)}", err=True)
+    click.echo(f"Stopped; nothing is lost. Go on with: {shlex.join(parts)}", err=True)
     raise SystemExit(130)

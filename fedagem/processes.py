@@ -31,6 +31,8 @@ class Member:
     name: str
     process: subprocess.Popen[bytes]
     log: Path
+    log_begin: int
+    """Where this process begins in a log that an earlier one of its name may have begun."""
     service: bool = False
     """Runs until the others have ended."""
 
@@ -46,10 +48,11 @@ class ProcessGroup:
         """Start a process in the run's directory with its output in logs/NAME.log."""
         log = self.directory / "logs" / f"{name}.log"
         with log.open("ab") as output:
+            log_begin = output.tell()
             process = subprocess.Popen(
                 command, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
             )
-        member = Member(name, process, log, service)
+        member = Member(name, process, log, log_begin, service)
         self.members.append(member)
         return member
 
@@ -96,7 +99,7 @@ class ProcessGroup:
 def _obituary(member: Member, code: int) -> str:
     """Who died, why, and the end of its log."""
     cause = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    lines = member.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = member.log.read_bytes()[member.log_begin :].decode(errors="replace").splitlines()
     errors = [line for line in lines if line.startswith("Error: ")]
     if code > 0 and errors:
         return f"{member.name} {cause}: {errors[-1].removeprefix('Error: ')} (its log: {member.log})"
