@@ -1,16 +1,20 @@
 """The processes of a run: watched together, ended together, and mourned in a sentence."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
 from fedagem.errors import FedAGemError
+from fedagem.finish import interrupted
 from fedagem.processes import ProcessGroup
+from fedagem.run_options import RunRequest
 
 
 @pytest.fixture
@@ -56,6 +60,35 @@ def test_who_fails_is_named_and_the_others_are_ended(directory, code, words):
     for word in words:
         assert word in mourned.value.message
     assert other.process.poll() is not None
+
+
+def test_only_the_last_words_of_this_attempt_count(directory):
+    (directory / "logs" / "again.log").write_text("Error: an old story.\n")
+    with ProcessGroup(directory) as group:
+        group.start("again", python("print('new'); exit(4)"))
+        with pytest.raises(FedAGemError) as mourned:
+            group.wait(lambda: None)
+    assert "old story" not in mourned.value.message
+    assert "| new" in mourned.value.message
+
+
+def test_how_to_go_on_can_be_pasted_into_a_shell(capsys, tmp_path):
+    request = RunRequest(
+        plan_path=Path("my plans/a.yaml"),
+        rounds=10,
+        seed=3,
+        assignments=("data_loader.settings.tasks={kind: rotated, count: 5}",),
+        out=None,
+        resume=False,
+    )
+    with pytest.raises(SystemExit) as left:
+        interrupted("simulate", request, tmp_path / "the run")
+    assert left.value.code == 130
+    command = capsys.readouterr().err.partition("Go on with: ")[2]
+    assert shlex.split(command) == [
+        *("fedagem", "simulate", "my plans/a.yaml", "--resume", "--out", str(tmp_path / "the run")),
+        *("--rounds", "10", "--seed", "3", "--set", "data_loader.settings.tasks={kind: rotated, count: 5}"),
+    ]
 
 
 def test_a_service_is_ended_when_the_others_are_done(directory):
