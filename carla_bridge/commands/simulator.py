@@ -1,7 +1,6 @@
 """`carla-bridge simulator`: the embedded world that the real CARLA client connects to."""
 
 import asyncio
-import contextlib
 import logging
 import resource
 import signal
@@ -45,19 +44,14 @@ async def _serve(host: str, port: int, seed: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
     try:
-        await server.renderer_ready()
-        try:
-            await server.start(host, port)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise click.ClickException(
-                f"cannot listen on {host}:{port} and the port after it: {reason}. "
-                "Choose other ones with --port, or stop what uses them."
-            ) from error
+        await server.start(host, port)
         click.echo(f"Simulator of CARLA 0.9.16 listening on {host}:{server.port}, seed {seed}.")
-        with contextlib.suppress(asyncio.CancelledError):
-            await server.serve_forever()
-        click.echo("Simulator stopped.")
+        await server.serve_forever()
+    except OSError as error:
+        raise click.ClickException(
+            f"cannot listen on {host}:{port} and the port after it: {error.strerror or error}. "
+            "Choose another port with --port, or stop what uses it."
+        ) from error
     except asyncio.CancelledError:
         click.echo("Simulator stopped.")
     finally:

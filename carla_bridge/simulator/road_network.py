@@ -143,17 +143,15 @@ class RoadNetwork:
 
     @cached_property
     def _index(self) -> tuple[Floats, NDArray[np.int64], dict[tuple[int, int], NDArray[np.int64]]]:
-        """All samples (x, y, yaw), (lane, position) of each, and which of them are in or next to a cell."""
+        """All samples (x, y, yaw), (lane, position) of each, and which of them are in a cell."""
         points = np.concatenate([lane.samples[:, :3] for lane in self.lanes])
         owner = np.concatenate([np.full(len(lane.samples), lane.index) for lane in self.lanes])
         position = np.concatenate([np.arange(len(lane.samples)) for lane in self.lanes])
-        cells: dict[tuple[int, int], list[int]] = {}
-        for number, (column, row) in enumerate((points[:, :2] // CELL).astype(int).tolist()):
-            for beside in range(9):
-                cell = (column + beside % 3 - 1, row + beside // 3 - 1)
-                cells.setdefault(cell, []).append(number)
-        packed = {cell: np.array(numbers) for cell, numbers in cells.items()}
-        return points, np.column_stack((owner, position)), packed
+        cells, member = np.unique((points[:, :2] // CELL).astype(np.int64), axis=0, return_inverse=True)
+        order = np.argsort(member, kind="stable")
+        groups = np.split(order, np.cumsum(np.bincount(member.ravel()))[:-1])
+        by_cell = {(column, row): group for (column, row), group in zip(cells.tolist(), groups, strict=True)}
+        return points, np.column_stack((owner, position)), by_cell
 
     def nearest(self, x: float, y: float, yaw: float | None = None) -> tuple[Lane, float, float]:
         """The lane nearest to a place, the arc length there and the distance from its centre line.
@@ -161,9 +159,10 @@ class RoadNetwork:
         With `yaw` (radians) lanes that run the other way count as far away.
         """
         points, origin, cells = self._index
-        near = cells.get((int(x // CELL), int(y // CELL)))
-        if near is None:
-            near = np.arange(len(points))
+        column, row = int(x // CELL), int(y // CELL)
+        around = [cells.get((column + i % 3 - 1, row + i // 3 - 1)) for i in range(9)]
+        found = [group for group in around if group is not None]
+        near = np.concatenate(found) if found else np.arange(len(points))
         gap = points[near]
         squared = (gap[:, 0] - x) ** 2 + (gap[:, 1] - y) ** 2
         if yaw is not None:

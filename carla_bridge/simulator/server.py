@@ -55,16 +55,27 @@ class SimulatorServer:
         self._rpc = RpcServer(Dispatcher(actors, world))
         self._publish_state()
         await self._rpc.start(host, port)
+        self._renderer.start()
 
     @property
     def port(self) -> int:
         """Of the RPC; 0 before `start`."""
         return 0 if self._rpc is None else self._rpc.port
 
-    async def renderer_ready(self) -> None:
-        await self._renderer.ready()
+    @property
+    def stream_port(self) -> int:
+        return self._hub.port
 
     async def serve_forever(self) -> None:
+        """Run until cancelled; raises if the renderer cannot be made."""
+        clock = asyncio.create_task(self._run_clock())
+        try:
+            await self._renderer.ready()
+            await clock
+        finally:
+            clock.cancel()
+
+    async def _run_clock(self) -> None:
         """Advance the world by itself while it is asynchronous; wait for ticks while it is synchronous."""
         loop = asyncio.get_running_loop()
         due = loop.time()
@@ -123,7 +134,8 @@ class SimulatorServer:
         for sensor in world.sensors():
             if world.elapsed + EARLY < sensor.next_due or not self._hub.has_listeners(sensor.stream):
                 continue
-            sensor.next_due = max(sensor.next_due, world.elapsed - sensor.period) + sensor.period
+            on_time = sensor.next_due > world.elapsed - sensor.period
+            sensor.next_due = (sensor.next_due if on_time else world.elapsed) + sensor.period
             if sensor.blueprint in KINDS:
                 cameras.append(sensor)
             elif sensor.blueprint == "sensor.other.gnss":

@@ -204,5 +204,6 @@ def _id(actor: Any) -> int:
 
 
 def _turns(route: Any) -> list[str]:
-    known = [wire.whole(option, "road option", 0, 255) for option in wire.items(route, "route")]
-    return [TURNS[option] for option in known if option in TURNS]
+    """A route is a byte per junction."""
+    options = list(route) if isinstance(route, bytes) else wire.items(route, "route")
+    return [TURNS[option] for option in options if option in TURNS]

@@ -1,0 +1,23 @@
+"""The simulator without pictures, as a process of its own: everything but the renderer is the real thing."""
+
+import asyncio
+import logging
+import sys
+
+from carla_bridge.simulator.pictures import NoPicture
+from carla_bridge.simulator.server import SimulatorServer
+from carla_bridge.simulator.town import build_town
+from carla_bridge.simulator.world import World
+
+
+async def serve(seed: int) -> None:
+    town, network = build_town(seed)
+    server = SimulatorServer(World(town, network, seed), NoPicture)
+    await server.start("127.0.0.1", 0)
+    print(f"listening on {server.port} {server.stream_port}", flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.ERROR)
+    asyncio.run(serve(int(sys.argv[1])))
