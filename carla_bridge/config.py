@@ -28,7 +28,7 @@ class ServerConfig:
     """Start the embedded simulator; host and port are then its own."""
     town: str | None = None
     """Map to load where the server shows another; None keeps what is there."""
-    timeout_seconds: float = 10.0
+    timeout_seconds: float = 20.0
     """How long one call or one image may take before the server counts as lost."""
     traffic_manager_port: int | None = None
     """None takes a free one."""
@@ -161,7 +161,7 @@ def _server(top: Settings) -> ServerConfig:
         port=top.whole("port", 2000, 1, 65535),
         embedded=embedded,
         town=top.optional_text("town"),
-        timeout_seconds=top.number("timeout_seconds", 10.0, 0.5, 600.0),
+        timeout_seconds=top.number("timeout_seconds", 20.0, 0.5, 600.0),
         traffic_manager_port=tm_port or None,
     )
 

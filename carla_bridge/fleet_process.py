@@ -141,11 +141,9 @@ class FleetProcess:
     def close(self) -> None:
         """Clean up the server, end the process, stop the embedded simulator."""
         clean = self._end_process(CLEAN_UP_SECONDS)
-        if self._simulator is not None:
-            self._simulator.stop()
-            self._simulator = None
-        elif not clean:
+        if not clean and self._simulator is None:
             self._clean_server()
+        self._stop_simulator()
         self._directory.cleanup()
 
     def _drive(self, until: float) -> Iterator[Packet]:
@@ -200,7 +198,9 @@ class FleetProcess:
         server = self.config.server
         config = self.config
         if server.embedded:
-            if self._simulator is None or not self._simulator.running:
+            if self._simulator is not None and not self._simulator.running:
+                self._stop_simulator()
+            if self._simulator is None:
                 self._simulator = EmbeddedSimulator.start(config)
             config = config.at(self._simulator.host, self._simulator.port)
         probe(config.server.host, config.server.port)
@@ -229,6 +229,7 @@ class FleetProcess:
                 break
             except (ServerLostError, ServerUnreachableError) as error:
                 self._end_process(0.0)
+                self._stop_simulator()
                 if time.monotonic() - lost_at > GIVE_UP_SECONDS:
                     raise BridgeError(f"the server did not return within {GIVE_UP_SECONDS:g} s ({error})") from error
                 if wait([self._wake], pause):
@@ -256,6 +257,11 @@ class FleetProcess:
             process.kill()
             process.join()
         return bool(process.exitcode == 0)
+
+    def _stop_simulator(self) -> None:
+        if self._simulator is not None:
+            self._simulator.stop()
+            self._simulator = None
 
     def _clean_server(self) -> None:
         """After a fleet that was killed, let a fresh process put the server right."""

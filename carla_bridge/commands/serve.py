@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -67,4 +68,5 @@ def serve(
             part = ready_file.with_name(f".{ready_file.name}.part")
             part.write_text(address)
             part.replace(ready_file)
-        server.run()
+        with suppress(KeyboardInterrupt):
+            server.run()

@@ -323,8 +323,9 @@ def test_the_recorded_packs_load_as_they_are():
     assert all(f.image.shape == (380, 640, 3) for f in frames)
 
 
-def test_reading_snippets_needs_neither_carla_nor_torch():
-    code = "import sys, carla_bridge.snippets; print({'carla', 'torch'} & set(sys.modules))"
+@pytest.mark.parametrize("module", ["carla_bridge.snippets", "carla_bridge.stream.client", "carla_bridge.recording"])
+def test_reading_frames_needs_neither_carla_nor_torch(module):
+    code = f"import sys, {module}; print({{'carla', 'torch'}} & set(sys.modules))"
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY).stdout
     assert found == "set()\n"
