@@ -1,6 +1,8 @@
 """Text as features of a frozen encoder: computed once, kept on disk, refused where something is missing."""
 
+import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,11 +24,18 @@ def root(tmp_path):
 def encoder(tmp_path_factory):
     """A tiny DistilBERT with random weights, saved as a real one is."""
     transformers = pytest.importorskip("transformers", reason="the text sources need the extra `text` (transformers)")
+    tokenizers = pytest.importorskip("tokenizers")
     folder = tmp_path_factory.mktemp("encoder")
-    words = {word for path in TEXTS.glob("*.csv") for word in path.read_text().replace('"', " ").split()}
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted(words)]
-    (folder / "vocab.txt").write_text("\n".join(vocabulary))
-    transformers.DistilBertTokenizerFast(vocab_file=str(folder / "vocab.txt")).save_pretrained(folder)
+    words = {word for path in TEXTS.glob("*.csv") for word in re.findall(r"\w+", path.read_text())}
+    vocabulary = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *sorted(words)])}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = tokenizers.processors.BertProcessing(
+        ("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"])
+    )
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+    ).save_pretrained(folder)
     torch.manual_seed(0)
     config = transformers.DistilBertConfig(vocab_size=len(vocabulary), dim=16, hidden_dim=32, n_layers=1, n_heads=2)
     transformers.DistilBertModel(config).save_pretrained(folder)
@@ -49,7 +58,8 @@ def test_ten_topics_become_features(root, encoder):
 
 def test_features_are_computed_once(root, encoder, monkeypatch):
     first = load(root, encoder)
-    monkeypatch.setattr("fedagem.streams.sources.yahooqa.encode_texts", lambda *_: pytest.fail("computed again"))
+    module = sys.modules["fedagem.streams.sources.yahooqa"]
+    monkeypatch.setattr(module, "encode_texts", lambda *_: pytest.fail("computed again"))
     again = load(root, encoder)
     assert torch.equal(first.train.x, again.train.x)
     with pytest.raises(pytest.fail.Exception):
@@ -76,7 +86,7 @@ def test_a_missing_encoder_says_what_to_put_where(root):
 
 
 def test_without_transformers_the_extra_is_named(root, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
+    monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(DataError, match=r"install fedagem with its extra `text`"):
         load(root, "/nowhere/distilbert")
 
