@@ -20,7 +20,6 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from carla_bridge.annotation import Annotator
 from carla_bridge.config import FleetConfig, parse_config
 from carla_bridge.embedded import EmbeddedSimulator
 from carla_bridge.fleet_process import FleetProcess
@@ -58,7 +57,7 @@ def annotation_milliseconds(config: FleetConfig) -> dict[str, float]:
     process.start()
     masks = mine.recv()
     process.join()
-    annotator = Annotator(config.tags, min_pixels=config.min_pixels)
+    annotator = config.annotator()
     times = []
     for _ in range(20):
         for mask, ego in masks:

@@ -7,10 +7,11 @@ but only a few thousand runs, so grouping and sorting cost almost nothing.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from carla_bridge.frames import Annotations, no_boxes
+from carla_bridge.frames import Annotations, Box, no_boxes
 
 Ints = NDArray[np.int64]
 
@@ -26,6 +27,9 @@ DEFAULT_TAGS: Mapping[str, tuple[int, ...]] = {
     "pedestrian": (12,),
 }
 """CARLA's semantic tags by class; a vehicle is a car, truck, bus or train."""
+
+DEFAULT_SPLIT = ("traffic_light",)
+"""Classes whose objects have parts far apart: the heads of one traffic light on its pole and on its arm."""
 
 NONE, MERGED = -1, -2
 
@@ -53,7 +57,8 @@ class Annotator:
     A rider's pixels count as part of the two-wheeler with the same id, unless `tags` makes riders a class of
     their own; a rider whose two-wheeler is wholly hidden gives no box. Vehicles that belong to the map are in
     the mask without being actors; they look like any other vehicle and are kept, unless `keep_parked` is
-    false. Pixels with id 0 belong to no instance and give no box.
+    false. Pixels with id 0 belong to no instance and give no box. Objects of the classes in `split` get one box
+    per connected piece of their mask.
     """
 
     def __init__(
@@ -62,8 +67,13 @@ class Annotator:
         *,
         min_pixels: int = 16,
         keep_parked: bool = True,
+        split: Sequence[str] = (),
     ) -> None:
         self.classes = tuple(tags)
+        unknown = [name for name in split if name not in tags]
+        if unknown:
+            raise AnnotationError(f"{unknown[0]!r} is to be split but is not among the classes")
+        self._split = {self.classes.index(name): tuple(tags[name]) for name in split}
         self._min_pixels = min_pixels
         self._keep_parked = keep_parked
         self._label = np.full(256, NONE, dtype=np.int64)
@@ -93,7 +103,27 @@ class Annotator:
         group = (labels << 16) | runs.object_id
         order = np.argsort(group, kind="stable")
         order = order[labels[order] >= 0]
-        return self._boxes(runs[order], group[order], mask.shape[1], mask.shape[0])
+        whole = self._boxes(runs[order], group[order], mask.shape[1], mask.shape[0])
+        if not np.isin(whole.labels, list(self._split)).any():
+            return whole
+        return Annotations.of([part for box in whole for part in self._parts(box, mask)])
+
+    def _parts(self, box: Box, mask: NDArray[np.uint8]) -> list[Box]:
+        """The box itself, or one for each connected piece where its class is to be split."""
+        if box.label not in self._split:
+            return [box]
+        left, top = int(box.x), int(box.y)
+        crop = mask[top : top + int(box.height), left : left + int(box.width)]
+        low, high = box.object_id & 0xFF, box.object_id >> 8
+        mine = np.isin(crop[..., 2], self._split[box.label]) & (crop[..., 1] == low) & (crop[..., 0] == high)
+        height, width = mask.shape[:2]
+        parts = []
+        for across, down, w, h, pixels in _pieces(mine):
+            if pixels >= self._min_pixels:
+                x, y = left + across, top + down
+                truncated = x == 0 or y == 0 or x + w == width or y + h == height
+                parts.append(Box(box.label, x, y, w, h, truncated, pixels, box.object_id))
+        return parts
 
     def _labels(self, runs: _Runs) -> Ints:
         labels = self._label[runs.tag]
@@ -125,6 +155,13 @@ class Annotator:
             pixels=pixels[keep],
             object_ids=(group[begin] & 0xFFFF)[keep],
         )
+
+
+def _pieces(mine: NDArray[np.bool_]) -> list[list[int]]:
+    """x, y, width, height and pixels of every connected piece."""
+    _, _, stats, _ = cv2.connectedComponentsWithStats(mine.astype(np.uint8), connectivity=8)
+    rows: list[list[int]] = stats[1:].tolist()
+    return rows
 
 
 def _runs(mask: NDArray[np.uint8], wanted_tags: NDArray[np.bool_]) -> _Runs:

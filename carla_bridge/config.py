@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import yaml
 
-from carla_bridge.annotation import DEFAULT_TAGS, Annotator
+from carla_bridge.annotation import DEFAULT_SPLIT, DEFAULT_TAGS, Annotator
 from carla_bridge.errors import ConfigError
 from carla_bridge.regions import RegionRule
 from carla_bridge.schedule import Schedule, parse_schedule
@@ -91,6 +91,8 @@ class FleetConfig:
     regions: Mapping[str, RegionRule] = field(default_factory=dict)
     schedule: Schedule = field(default_factory=Schedule)
     tags: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: dict(DEFAULT_TAGS))
+    split: tuple[str, ...] = DEFAULT_SPLIT
+    """Classes with one box per connected piece of an object."""
     min_pixels: int = 16
     keep_parked: bool = True
     stuck_seconds: float = 90.0
@@ -105,6 +107,9 @@ class FleetConfig:
     @property
     def classes(self) -> tuple[str, ...]:
         return tuple(self.tags)
+
+    def annotator(self) -> Annotator:
+        return Annotator(self.tags, min_pixels=self.min_pixels, keep_parked=self.keep_parked, split=self.split)
 
     def at(self, host: str, port: int) -> "FleetConfig":
         return replace(self, server=replace(self.server, host=host, port=port))
@@ -128,6 +133,7 @@ def parse_config(section: Mapping[str, Any]) -> FleetConfig:
     """Check the section from top to bottom; the first mistake is named with its place."""
     top = Settings(section, "carla")
     server = _server(top)
+    tags = _tags(top.take("classes"))
     delta = top.number("fixed_delta_seconds", 0.05, 0.001, 0.1)
     config = FleetConfig(
         server=server,
@@ -139,7 +145,8 @@ def parse_config(section: Mapping[str, Any]) -> FleetConfig:
         traffic={name: _traffic(part) for name, part in top.named_sections("traffic").items()},
         regions={name: _region(part) for name, part in top.named_sections("regions").items()},
         schedule=parse_schedule(top.sections("schedule")),
-        tags=_tags(top.take("classes")),
+        tags=tags,
+        split=_split(top.take("split_classes"), tags),
         min_pixels=top.whole("min_pixels", 16, 1, 10**6),
         keep_parked=top.choice("parked_vehicles", "keep", ("keep", "drop")) == "keep",
         stuck_seconds=top.number("stuck_seconds", 90.0, 1.0, 1e6),
@@ -235,6 +242,14 @@ def _tags(value: Any) -> dict[str, tuple[int, ...]]:
     except ValueError as error:
         raise ConfigError(f"carla.classes: {error}") from error
     return tags
+
+
+def _split(value: Any, tags: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
+    if value is None:
+        return tuple(name for name in DEFAULT_SPLIT if name in tags)
+    if not isinstance(value, list) or not all(name in tags for name in value):
+        raise ConfigError(f"carla.split_classes is {value!r}, not a list of names from {', '.join(tags)}")
+    return tuple(value)
 
 
 def _stream(part: Settings) -> StreamConfig:

@@ -12,7 +12,6 @@ from typing import Any
 import cv2
 import numpy as np
 
-from carla_bridge.annotation import Annotator
 from carla_bridge.cameras import CameraPair, Shot
 from carla_bridge.cleanup import ServerState, destroy, mark
 from carla_bridge.config import EVERYWHERE, FleetConfig, VehicleConfig
@@ -70,7 +69,7 @@ class Fleet:
         self._rng = np.random.default_rng([config.seed, life])
         self._life = life
         self._report = report
-        self._annotator = Annotator(config.tags, min_pixels=config.min_pixels, keep_parked=config.keep_parked)
+        self._annotator = config.annotator()
         self._cleanup = ExitStack()
         self._spawned: list[int] = []
         self._weather: Weather | None = None

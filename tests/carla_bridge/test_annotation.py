@@ -1,12 +1,16 @@
 """Boxes against a slow, obvious reading of the same mask."""
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import ndimage
 
 from carla_bridge.annotation import DEFAULT_TAGS, RIDER, TWO_WHEELER_TAGS, AnnotationError, Annotator
+from carla_bridge.frames import Box
 
 TAGS = (0, 1, 7, 8, 12, RIDER, 14, 15, 18, 19)
 
@@ -86,6 +90,26 @@ def test_parked_vehicles_stay_or_go_as_asked_and_walkers_and_lights_stay():
         Annotator(keep_parked=False).annotate(mask_of(tags, ids), 1)
 
 
+@settings(deadline=None, max_examples=100)
+@given(scenes())
+def test_a_split_class_has_a_box_per_connected_piece(scene):
+    tags, ids = scene
+    found = Annotator(min_pixels=1, split=["traffic_light"]).annotate(mask_of(tags, ids), 2)
+    whole = Annotator(min_pixels=1).annotate(mask_of(tags, ids), 2)
+    light = list(DEFAULT_TAGS).index("traffic_light")
+    expected = [box for box in whole if box.label != light]
+    for number in np.unique(ids[tags == 7]):
+        if number in (0, 2):
+            continue
+        pieces, count = ndimage.label((tags == 7) & (ids == number), structure=np.ones((3, 3)))
+        for piece in range(1, count + 1):
+            rows, columns = np.nonzero(pieces == piece)
+            x, y, right, bottom = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
+            edge = x == 0 or y == 0 or right == tags.shape[1] or bottom == tags.shape[0]
+            expected.append(Box(light, x, y, right - x, bottom - y, bool(edge), len(rows), int(number)))
+    assert sorted(map(astuple, found)) == sorted(map(astuple, expected))
+
+
 def test_the_mask_is_not_changed():
     mask = mask_of(np.full((4, 4), 14), np.full((4, 4), 3))
     before = mask.copy()
@@ -96,6 +120,8 @@ def test_the_mask_is_not_changed():
 def test_a_tag_in_two_classes_and_a_wrong_mask_are_refused():
     with pytest.raises(AnnotationError, match="tag 14 belongs to two classes"):
         Annotator({"car": [14], "truck": [14, 15]})
+    with pytest.raises(AnnotationError, match="'bus' is to be split"):
+        Annotator({"car": [14]}, split=["bus"])
     with pytest.raises(AnnotationError, match="tag 300"):
         Annotator({"car": [300]})
     with pytest.raises(AnnotationError, match="instance mask"):

@@ -95,6 +95,7 @@ def test_an_empty_section_has_two_vehicles_everywhere():
         ({"schedule": [{"at": 1, "weather": {"rain": 5}}]}, "unknown setting rain"),
         ({"classes": {"car": [14], "truck": [14]}}, "tag 14 belongs to two classes"),
         ({"classes": {"car": "14"}}, r"carla\.classes\.car is '14', not a list"),
+        ({"split_classes": ["bus"]}, r"carla\.split_classes is \['bus'\], not a list of names from car, person"),
         ({"stream": {"encoding": "gif"}}, r"carla\.stream\.encoding is 'gif'; choose among 'raw', 'png', 'jpeg'"),
     ],
 )

@@ -11,6 +11,7 @@ import threading
 import msgpack
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from carla_bridge.annotation import DEFAULT_TAGS, RIDER
 from carla_bridge.cleanup import all_actors
@@ -56,21 +57,25 @@ def drive(isolated):
 
 
 def plain_boxes(mask, ego_id, min_pixels):
-    """Boxes by one boolean mask per class and id."""
+    """Boxes by one boolean mask per class and id, and per piece of a traffic light."""
     tags, ids = mask[..., 2].astype(int), mask[..., 1] + 256 * mask[..., 0].astype(int)
-    boxes = {}
-    for label, group in enumerate(DEFAULT_TAGS.values()):
+    boxes = []
+    for label, (name, group) in enumerate(DEFAULT_TAGS.items()):
         for number in np.unique(ids[np.isin(tags, group)]):
             if number in (0, ego_id % 65536):
                 continue
             mine = np.isin(tags, group)
             if set(group) & {18, 19}:
                 mine |= tags == RIDER
-            rows, columns = np.nonzero(mine & (ids == number))
-            if len(rows) >= min_pixels:
-                x, y = columns.min(), rows.min()
-                boxes[label, int(number)] = (x, y, columns.max() - x + 1, rows.max() - y + 1, len(rows))
-    return boxes
+            mine &= ids == number
+            pieces = ndimage.label(mine, structure=np.ones((3, 3)))[0] if name == "traffic_light" else mine * 1
+            for piece in range(1, pieces.max() + 1):
+                rows, columns = np.nonzero(pieces == piece)
+                if len(rows) >= min_pixels:
+                    x, y = columns.min(), rows.min()
+                    size = (columns.max() - x + 1, rows.max() - y + 1)
+                    boxes.append((label, int(number), x, y, *size, len(rows)))
+    return sorted(boxes)
 
 
 def compare_boxes(config):
@@ -82,15 +87,15 @@ def compare_boxes(config):
             for capture in fleet.capture():
                 frame = fleet.annotate(capture)
                 expected = plain_boxes(capture.shot.mask_bgra(), capture.ego_id, config.min_pixels)
-                found = {
-                    (box.label, box.object_id): (box.x, box.y, box.width, box.height, box.pixels)
+                found = sorted(
+                    (box.label, box.object_id, box.x, box.y, box.width, box.height, box.pixels)
                     for box in frame.annotations
-                }
+                )
                 assert found == expected, (found, expected)
                 bgra = capture.shot.colour_bgra()
                 assert np.array_equal(frame.image, bgra[..., 2::-1])
                 compared += len(found)
-                kinds |= {label for label, _ in found}
+                kinds |= {row[0] for row in found}
     return compared, kinds
 
 
