@@ -24,18 +24,16 @@ def stats(snippets: tuple[Path, ...], out: Path | None, skip_faults: bool) -> No
 
     source = SnippetSource(find_snippets(*snippets), on_error="skip" if skip_faults else "refuse")
     domains = summarise(source)
-    table = Table(title=f"{len(source)} frames in {len(source.snippets)} snippets")
-    table.add_column("", no_wrap=True)
-    for column in ("boxes", "per frame", "median size", "small", "medium", "large", "cut off"):
-        table.add_column(column, justify="right")
     for name, domain in domains.items():
-        table.add_row(f"[bold]{name}[/bold], {domain.frames} frames, {domain.empty_frames} empty")
+        table = Table(title=f"{name}: {domain.frames} frames, {domain.empty_frames} empty")
+        table.add_column("class", no_wrap=True)
+        for column in ("boxes", "per frame", "median size", "small", "medium", "large", "cut off"):
+            table.add_column(column, justify="right")
         for label, entry in domain.classes.items():
             shares = (f"{share:.0%}" for share in (entry.small, entry.medium, entry.large, entry.truncated))
             size = f"{entry.median_width:.0f} x {entry.median_height:.0f}"
-            table.add_row(f"  {label}", str(entry.boxes), f"{entry.per_frame:.2f}", size, *shares)
-        table.add_section()
-    Console().print(table)
+            table.add_row(label, str(entry.boxes), f"{entry.per_frame:.2f}", size, *shares)
+        Console().print(table)
     for fault in source.skipped:
         click.echo(f"skipped: {fault}", err=True)
     if out is not None:
