@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from carla_bridge.simulator.rendering.actors import Cast
 from carla_bridge.simulator.rendering.camera import pinhole
 from carla_bridge.simulator.rendering.composite import Compositor
-from carla_bridge.simulator.rendering.engine import Engine
+from carla_bridge.simulator.rendering.engine import SUPERSAMPLING, Engine
 from carla_bridge.simulator.rendering.ground import define_bins, lay_ground
 from carla_bridge.simulator.rendering.instances import StaticInstances
 from carla_bridge.simulator.rendering.lamps import Lamps
 from carla_bridge.simulator.rendering.light import light_of
-from carla_bridge.simulator.rendering.statics import merge_anonymous
+from carla_bridge.simulator.rendering.occlusion import Occluders
+from carla_bridge.simulator.rendering.statics import make_scenery
 from carla_bridge.simulator.rendering.textures import make_textures
 from carla_bridge.simulator.rendering.visible import Instances
 from carla_bridge.simulator.scene import CameraView, Moment, Picture, Town
@@ -22,8 +23,9 @@ class PandaRenderer:
     def __init__(self, town: Town) -> None:
         self._engine = Engine()
         define_bins()
-        lay_ground(self._engine.root, town.surfaces)
-        merge_anonymous(self._engine.root, town.objects, make_textures())
+        self._ground = lay_ground(self._engine.root, town.surfaces)
+        self._occluders = Occluders(town.objects)
+        self._scenery = make_scenery(self._engine.root, town.objects, make_textures())
         self._cast = Cast()
         self._instances = Instances(self._engine, StaticInstances(town.objects), self._cast)
         self._compositor = Compositor(town)
@@ -37,7 +39,10 @@ class PandaRenderer:
         pictures = []
         for view in views:
             camera = pinhole(view)
-            parts = self._instances.visible(camera, scene, moment.traffic_lights)
+            screen = self._occluders.seen_from(camera.position)
+            for nodes in (self._ground, self._scenery):
+                nodes.show(camera, screen, SUPERSAMPLING * camera.focal)
+            parts = self._instances.visible(camera, screen, scene, moment.traffic_lights)
             drawn = self._instances.draw(camera, parts, tuple(light.horizon.tolist()))
             pictures.append(self._compositor.finish(drawn, camera, light))
         return pictures

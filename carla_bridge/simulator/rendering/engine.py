@@ -111,7 +111,6 @@ class Engine:
         buffer = self._buffer(width, height)
         buffer.output.set_clear_color((*background, (Tag.SKY + 0.5) / 256))
         self._lens.set_user_mat(_projection(width, height, SUPERSAMPLING * camera.focal))
-        self._camera.set_lod_scale(416.0 / (SUPERSAMPLING * camera.focal))
         self._camera.set_transform(transform(camera.axes, camera.position))
         buffer.output.set_active(True)
         self._engine.render_frame()

@@ -9,16 +9,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-from panda3d.core import CullBinManager, GeomNode, LODNode, NodePath
+from panda3d.core import CullBinManager, GeomNode, NodePath
 
 from carla_bridge.simulator.kinds import SurfaceKind
+from carla_bridge.simulator.rendering.culling import Cell, CulledNodes, cell_at, placed
 from carla_bridge.simulator.rendering.geoms import geom
-from carla_bridge.simulator.rendering.mesh import Colour, Mesh, polygon, quads
+from carla_bridge.simulator.rendering.mesh import Colour, Mesh, join, polygon, quads
 from carla_bridge.simulator.scene import Surface
 from carla_bridge.simulator.semantics import Tag
 
 GROUND_BIN, SHADOW_BIN, SOLID_BIN = "ground", "shadow", "solid"
-CELL = 128.0
+_CELL, _PAINT_CELL = 160.0, 64.0
 _HORIZON = 2900.0
 
 _COLOURS: dict[SurfaceKind, Colour] = {
@@ -36,7 +37,7 @@ _COLOURS: dict[SurfaceKind, Colour] = {
     SurfaceKind.LINE_WHITE: (226, 226, 222),
     SurfaceKind.LINE_YELLOW: (214, 176, 60),
 }
-_PAINTED = {SurfaceKind.CROSSING: 180.0, SurfaceKind.LINE_WHITE: 170.0, SurfaceKind.LINE_YELLOW: 170.0}
+_PAINTED = {SurfaceKind.CROSSING: 140.0, SurfaceKind.LINE_WHITE: 150.0, SurfaceKind.LINE_YELLOW: 150.0}
 """Thin paint is drawn a whole pixel wide at any distance, so far paint is left out: metres at focal length 416."""
 
 
@@ -52,36 +53,36 @@ def define_bins() -> None:
             manager.add_bin(name, kind, sort)
 
 
-def lay_ground(root: NodePath, surfaces: Sequence[Surface]) -> None:
-    """Put all surfaces below `root`, grouped by layer and by place."""
+def lay_ground(root: NodePath, surfaces: Sequence[Surface]) -> CulledNodes:
+    """Nodes below `root` for all surfaces, grouped by layer and by place, over open land without end."""
     ground = root.attach_new_node("ground")
     ground.set_depth_test(False)
     ground.set_depth_write(False)
-    _lay_layer(ground, [_open_land()], 0, None)
-    for layer, kind in enumerate(SurfaceKind, start=1):
-        cells: dict[tuple[int, int], list[Surface]] = defaultdict(list)
-        for surface in surfaces:
-            if surface.kind == kind.value:
-                x, y = surface.points.mean(axis=0) // CELL
-                cells[int(x), int(y)].append(surface)
-        for members in cells.values():
-            _lay_layer(ground, _flat(members, _COLOURS[kind]), layer, _PAINTED.get(kind))
-
-
-def _lay_layer(ground: NodePath, meshes: Sequence[Mesh], layer: int, reach: float | None) -> None:
-    node = GeomNode("layer")
-    for mesh in meshes:
+    land = GeomNode("land")
+    land.add_geom(geom(_open_land()))
+    ground.attach_new_node(land).set_bin(GROUND_BIN, 0)
+    known = {kind.value: layer for layer, kind in enumerate(SurfaceKind, start=1)}
+    groups: dict[tuple[int, Cell], list[Surface]] = defaultdict(list)
+    for surface in surfaces:
+        if surface.kind not in known:
+            raise ValueError(f"the renderer has no colour for surfaces of kind {surface.kind!r}; add one to ground.py.")
+        x, y = surface.points.mean(axis=0).tolist()
+        edge = _PAINT_CELL if surface.kind in _PAINTED else _CELL
+        groups[known[surface.kind], cell_at(x, y, edge)].append(surface)
+    members = []
+    for (layer, cell), alike in groups.items():
+        kind = SurfaceKind(alike[0].kind)
+        mesh = _flat(alike, _COLOURS[kind])
+        node = GeomNode(kind.value)
         node.add_geom(geom(mesh))
-    parent = ground
-    if reach is not None:
-        parent = ground.attach_new_node(LODNode("paint"))
-        parent.node().add_switch(reach + CELL / 2, 0)
-        parent.node().set_center(node.get_bounds().get_center())
-    parent.attach_new_node(node).set_bin(GROUND_BIN, layer)
+        NodePath(node).set_bin(GROUND_BIN, layer)
+        members.append(placed(node, [mesh], cell, 0.0, _PAINTED.get(kind, _HORIZON)))
+    surfaces_path = ground.attach_new_node("surfaces")
+    return CulledNodes(surfaces_path.node(), members)
 
 
-def _flat(surfaces: Sequence[Surface], colour: Colour) -> list[Mesh]:
-    """All quads as one mesh, other polygons as one each."""
+def _flat(surfaces: Sequence[Surface], colour: Colour) -> Mesh:
+    """All surfaces as one mesh: quads at once, other polygons one by one."""
     meshes = []
     four = [surface for surface in surfaces if len(surface.points) == 4]
     if four:
@@ -94,7 +95,7 @@ def _flat(surfaces: Sequence[Surface], colour: Colour) -> list[Mesh]:
         if len(surface.points) != 4:
             points = np.column_stack([surface.points, np.zeros(len(surface.points))])
             meshes.append(polygon(points, colour, (0, 0, 1)).coded(surface.tag))
-    return meshes
+    return join(meshes)
 
 
 def _open_land() -> Mesh:

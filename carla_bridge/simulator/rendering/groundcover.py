@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from carla_bridge.simulator.rendering.light import Light
-from carla_bridge.simulator.rendering.noise import fractal_tile
+from carla_bridge.simulator.rendering.noise import WrappedTile, fractal_tile
 from carla_bridge.simulator.rendering.rays import Image, Rays
 from carla_bridge.simulator.rendering.shade import METRES_PER_CELL, PLAIN, GroundPlan
 from carla_bridge.simulator.scene import Town
@@ -23,7 +23,8 @@ class GroundCover:
 
     def __init__(self, town: Town) -> None:
         self._plan = GroundPlan(town)
-        self._grain = np.round(255 * fractal_tile(256, (32, 64, 128, 256), 1.0, seed=3)).astype(np.uint8)
+        grain = fractal_tile(256, (32, 64, 128, 256), 1.0, seed=3)
+        self._grain = WrappedTile(grain, _GRAIN_METRES, reach=2 * _GRAIN_FADES)
         self._soaks = np.zeros(256, np.float32)
         for tag, share in _SOAKING.items():
             self._soaks[tag] = share
@@ -63,7 +64,6 @@ class GroundCover:
         if not len(near):
             return
         band = slice(int(near[0]), int(near[-1]) + 1)
-        x, y = ground.rows(band.start, band.stop).reach(distance[band], 1 / _GRAIN_METRES, (0.0, 0.0))
-        tile = cv2.remap(self._grain, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_WRAP)
+        tile = self._grain.sample(ground.rows(band.start, band.stop), distance[band])
         strength = np.float32(0.22 / 255) * np.clip(1 - distance[band] / _GRAIN_FADES, 0, 1)
         factor[band] *= (tile.astype(np.float32) - np.float32(127.5)) * strength + np.float32(1)

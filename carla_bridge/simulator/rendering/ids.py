@@ -14,6 +14,7 @@ to the next 191, until no pixel is left without a name. So the images are exact 
 
 from dataclasses import dataclass
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,6 +35,11 @@ class CodeBook:
 
     tags: NDArray[np.uint8]
     object_ids: NDArray[np.uint16]
+
+    def look_up(self, codes: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint16]]:
+        """The images of tags and object ids that an image of codes stands for."""
+        tags, object_ids = cv2.LUT(codes, self.tags), cv2.LUT(codes, self.object_ids)
+        return np.asarray(tags, np.uint8), np.asarray(object_ids, np.uint16)
 
 
 def code_book(part_tags: NDArray[np.uint8], part_ids: NDArray[np.uint16]) -> CodeBook:

@@ -25,6 +25,11 @@ class Rays:
         x, y, z = self.down_rows
         return Rays(self.origin, (x[band], y[band], z[band]), self.along_columns)
 
+    def thinned(self, step: int) -> "Rays":
+        """Every `step`-th row and column."""
+        (x, y, z), (u, v, w) = self.down_rows, self.along_columns
+        return Rays(self.origin, (x[::step], y[::step], z[::step]), (u[::step], v[::step], w[::step]))
+
     def rise(self) -> Image:
         """z of the rays: (h, 1) for a camera that does not roll, (h, w) otherwise."""
         if not self.along_columns[2].any():

@@ -25,6 +25,8 @@ class Shape:
     detail: float = 60.0
     elastic: bool = False
     """Built once in a box of one metre and stretched to each object's size."""
+    alone: bool = False
+    """Large enough to be shown or left out on its own."""
 
 
 def _parked(thing: StaticObject, near: bool) -> list[Piece]:
@@ -45,13 +47,13 @@ def _shapes() -> dict[ObjectKind, Shape]:
         return Shape(lambda thing: build(thing, True), reach, lambda thing: build(thing, False), detail, elastic)
 
     return {
-        ObjectKind.BUILDING: Shape(buildings.building, _ANY_DISTANCE),
-        ObjectKind.TOWER: Shape(buildings.tower, _ANY_DISTANCE),
-        ObjectKind.HOUSE: Shape(buildings.house, _ANY_DISTANCE),
-        ObjectKind.SHED: Shape(buildings.shed, _ANY_DISTANCE),
+        ObjectKind.BUILDING: Shape(buildings.building, _ANY_DISTANCE, alone=True),
+        ObjectKind.TOWER: Shape(buildings.tower, _ANY_DISTANCE, alone=True),
+        ObjectKind.HOUSE: Shape(buildings.house, _ANY_DISTANCE, alone=True),
+        ObjectKind.SHED: Shape(buildings.shed, _ANY_DISTANCE, alone=True),
         ObjectKind.KIOSK: Shape(buildings.kiosk, 200.0),
-        ObjectKind.TREE: leveled(vegetation.tree, 420.0, 50.0, elastic=True),
-        ObjectKind.CONIFER: leveled(vegetation.conifer, 420.0, 50.0, elastic=True),
+        ObjectKind.TREE: leveled(vegetation.tree, 240.0, 35.0, elastic=True),
+        ObjectKind.CONIFER: leveled(vegetation.conifer, 240.0, 35.0, elastic=True),
         ObjectKind.BUSH: Shape(vegetation.bush, 100.0, elastic=True),
         ObjectKind.HEDGE: Shape(vegetation.hedge, 200.0),
         ObjectKind.LAMP: Shape(street.lamp, 100.0),

@@ -4,12 +4,13 @@ import cv2
 import numpy as np
 
 from carla_bridge.simulator.rendering.light import Light
-from carla_bridge.simulator.rendering.noise import fractal_tile
+from carla_bridge.simulator.rendering.noise import WrappedTile, fractal_tile
 from carla_bridge.simulator.rendering.rays import Image, Rays
 
 _CLOUD_HEIGHT = 900.0
 _CLOUD_TILE = 512
 _METRES_PER_CELL = 14.0
+_FARTHEST_CLOUD = 9000.0
 _STEPS = 255
 
 
@@ -17,10 +18,13 @@ class Sky:
     """Colours of sky pixels for a light."""
 
     def __init__(self) -> None:
-        self._noise = np.round(255 * fractal_tile(_CLOUD_TILE, (4, 8, 16, 32, 64), 0.55, seed=11)).astype(np.uint8)
+        noise = fractal_tile(_CLOUD_TILE, (4, 8, 16, 32, 64), 0.55, seed=11)
+        self._clouds = WrappedTile(noise, _METRES_PER_CELL, reach=2 * _FARTHEST_CLOUD)
 
     def planes(self, rays: Rays, light: Light) -> list[Image]:
-        """Blue, green and red for the given rows of rays, 0 to 255."""
+        """Blue, green and red for the given rows of rays, 0 to 255; worked out for every other pixel."""
+        size = (len(rays.along_columns[0]), len(rays.down_rows[0]))
+        rays = rays.thinned(2)
         height: Image = np.clip(rays.rise() / rays.length(), 0, 1)
         index = (np.sqrt(height) * _STEPS).astype(np.uint8)
         rise = (np.arange(_STEPS + 1) / _STEPS) ** 2
@@ -33,17 +37,13 @@ class Sky:
             gradient = (255 * (low + (high - low) * blend)).astype(np.float32)
             plane = np.take(gradient, index)
             plane += cover * (np.float32(255 * light.cloud[channel]) - plane)
-            planes.append(plane)
+            planes.append(np.asarray(cv2.resize(plane, size, interpolation=cv2.INTER_LINEAR), np.float32))
         return planes
 
     def _cover(self, rays: Rays, light: Light) -> Image:
         """How much cloud is seen in each pixel, 0 to 1."""
-        scale = 1 / _METRES_PER_CELL
-        distance = rays.to_height(rays.origin[2] + _CLOUD_HEIGHT)
-        distance = np.clip(distance, 0, 40 * _CLOUD_HEIGHT)
-        x, y = rays.reach(distance, scale, (0.0, 0.0))
+        distance = np.clip(rays.to_height(rays.origin[2] + _CLOUD_HEIGHT), 0, _FARTHEST_CLOUD)
         edge = 0.78 - 0.6 * light.cloud_cover
         levels = np.clip((np.arange(256) / 255 - edge) / 0.35, 0, 1)
         levels = levels * min(4 * light.cloud_cover, 1.0) * (0.35 + 0.5 * light.cloud_cover)
-        tile = cv2.remap(self._noise, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_WRAP)
-        return np.take(levels.astype(np.float32), np.asarray(tile, np.uint8))
+        return np.take(levels.astype(np.float32), self._clouds.sample(rays, distance))

@@ -1,7 +1,7 @@
 """Everything of the town that stands still and is nobody in particular, merged by place.
 
 Objects that look alike are copies of one mesh, made all at once; the copies in a cell of the map then become one
-geom per texture, with a simpler one for far away.
+node, with a simpler one for far away. Every building is a cell of its own.
 """
 
 from collections import defaultdict
@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
-from panda3d.core import GeomNode, LODNode, NodePath, Texture
+from panda3d.core import GeomNode, NodePath, Texture
 
+from carla_bridge.simulator.rendering.culling import Cell, CulledNodes, cell_at, placed
 from carla_bridge.simulator.rendering.geoms import geom, surface_state
 from carla_bridge.simulator.rendering.ground import SOLID_BIN
 from carla_bridge.simulator.rendering.mesh import Mesh, join
@@ -20,53 +21,72 @@ from carla_bridge.simulator.rendering.shapes import Shape, ShapeBook
 from carla_bridge.simulator.rendering.textures import is_facade
 from carla_bridge.simulator.scene import StaticObject
 
-_CELL = 64.0
-_Cell = tuple[int, int]
+_CELL, _CITY_CELL = 96.0, 40.0
+"""Edge of a cell on open land, and where houses hide what is behind them."""
 _Surface = tuple[str | None, bool]
 """Texture, and whether it shines: what a geom has in common."""
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Copies that are switched together."""
+    """Copies that are shown together, when the cell is between two distances."""
 
-    cell: _Cell
+    cell: Cell
     start: float
     end: float
-    """Distances between which this level is drawn."""
 
 
-def merge_anonymous(root: NodePath, things: Sequence[StaticObject], textures: Mapping[str, Texture]) -> None:
-    """Put all objects without an id below `root`."""
-    solids = root.attach_new_node("solids")
-    solids.set_bin(SOLID_BIN, 0)
+def make_scenery(root: NodePath, things: Sequence[StaticObject], textures: Mapping[str, Texture]) -> CulledNodes:
+    """Nodes below `root` for all objects without an id."""
+    path = root.attach_new_node("scenery")
+    path.set_bin(SOLID_BIN, 0)
+    groups = _grouped([thing for thing in things if not thing.object_id])
+    members = [
+        placed(
+            _node(surfaces, textures),
+            [m for same in surfaces.values() for m in same],
+            group.cell,
+            group.start,
+            group.end,
+        )
+        for group, surfaces in groups.items()
+    ]
+    return CulledNodes(path.node(), members)
+
+
+def _grouped(things: Sequence[StaticObject]) -> dict[_Group, dict[_Surface, list[Mesh]]]:
     groups: dict[_Group, dict[_Surface, list[Mesh]]] = defaultdict(lambda: defaultdict(list))
     for shape, alike in _alike(things):
-        for pieces, start, end in _levels(shape, alike[0]):
+        for pieces, start, end in _levels(shape, alike[0][1]):
             for piece in pieces:
                 for cell, part in _copies(piece, alike, shape.elastic):
                     groups[_Group(cell, start, end)][piece.texture, piece.shining].append(part)
-    for group, surfaces in groups.items():
-        node = GeomNode("static")
-        for (name, shining), meshes in surfaces.items():
-            texture = textures[name] if name is not None else None
-            node.add_geom(geom(join(meshes), textured=name is not None), surface_state(texture, shining))
-        level = LODNode("level")
-        level.add_switch(group.end + _CELL / 2, group.start + _CELL / 2 if group.start else 0)
-        x, y = ((index + 0.5) * _CELL for index in group.cell)
-        level.set_center((y, x, 0))
-        solids.attach_new_node(level).attach_new_node(node)
+    return groups
 
 
-def _alike(things: Sequence[StaticObject]) -> list[tuple[Shape, list[StaticObject]]]:
-    """Objects that are copies of one mesh, each list in order of cells."""
+def _alike(things: Sequence[StaticObject]) -> list[tuple[Shape, list[tuple[Cell, StaticObject]]]]:
+    """Objects that are copies of one mesh, with their cells, in order of cells."""
     book = ShapeBook()
-    found: dict[tuple[object, ...], list[StaticObject]] = defaultdict(list)
+    large = [(t.pose.x, t.pose.y) for t in things if book.shape(t.kind).alone]
+    low, high = (np.min(large, axis=0), np.max(large, axis=0)) if large else (np.zeros(2), np.zeros(2))
+    found: dict[tuple[object, ...], list[tuple[Cell, StaticObject]]] = defaultdict(list)
     for thing in things:
-        if not thing.object_id:
-            size = None if book.shape(thing.kind).elastic else thing.size
-            found[thing.kind, size, thing.colour, thing.variant, thing.tag].append(thing)
-    return [(book.shape(alike[0].kind), sorted(alike, key=_cell_of)) for alike in found.values()]
+        shape, x, y = book.shape(thing.kind), thing.pose.x, thing.pose.y
+        if shape.alone:
+            cell = Cell(x, y, max(thing.size[:2]) / 2)
+        else:
+            cell = cell_at(x, y, _CITY_CELL if low[0] < x < high[0] and low[1] < y < high[1] else _CELL)
+        size = None if shape.elastic else thing.size
+        found[thing.kind, size, thing.colour, thing.variant, thing.tag].append((cell, thing))
+    return [(book.shape(alike[0][1].kind), sorted(alike, key=_place)) for alike in found.values()]
+
+
+def _place(pair: tuple[Cell, StaticObject]) -> tuple[float, float]:
+    return pair[0].x, pair[0].y
+
+
+def _first(pair: tuple[Cell, StaticObject]) -> Cell:
+    return pair[0]
 
 
 def _levels(shape: Shape, thing: StaticObject) -> list[tuple[list[Piece], float, float]]:
@@ -86,15 +106,16 @@ def _coded(piece: Piece, tag: int) -> Piece:
     return piece if is_facade(piece.texture) else replace(piece, mesh=piece.mesh.coded(tag + 1))
 
 
-def _copies(piece: Piece, things: Sequence[StaticObject], stretched: bool) -> list[tuple[_Cell, Mesh]]:
+def _copies(piece: Piece, alike: Sequence[tuple[Cell, StaticObject]], stretched: bool) -> list[tuple[Cell, Mesh]]:
     """Copies of a piece at the things' places, a mesh per cell."""
+    things = [thing for _, thing in alike]
     places = [(thing.pose.x, thing.pose.y, thing.pose.z) for thing in things]
     yaws = [thing.pose.yaw for thing in things]
     scales = [thing.size for thing in things] if stretched else np.ones((len(things), 3))
     everywhere = piece.mesh.copies(places, yaws, scales)
     vertices, triangles = len(piece.mesh.points), len(piece.mesh.triangles)
     parts, start = [], 0
-    for cell, members in groupby(things, key=_cell_of):
+    for cell, members in groupby(alike, key=_first):
         count = len(list(members))
         rows = slice(start * vertices, (start + count) * vertices)
         mesh = Mesh(
@@ -109,5 +130,9 @@ def _copies(piece: Piece, things: Sequence[StaticObject], stretched: bool) -> li
     return parts
 
 
-def _cell_of(thing: StaticObject) -> _Cell:
-    return int(thing.pose.x // _CELL), int(thing.pose.y // _CELL)
+def _node(surfaces: Mapping[_Surface, Sequence[Mesh]], textures: Mapping[str, Texture]) -> GeomNode:
+    node = GeomNode("cell")
+    for (name, shining), meshes in surfaces.items():
+        texture = textures[name] if name is not None else None
+        node.add_geom(geom(join(meshes), textured=name is not None), surface_state(texture, shining))
+    return node

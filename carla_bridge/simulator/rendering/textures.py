@@ -26,7 +26,9 @@ def facade(number: int) -> str:
     return f"facade {number % FACADES}"
 
 
-SHOP, LEAVES, NEEDLES, TILES, SHEET = "shop", "leaves", "needles", "tiles", "sheet"
+SHOP, LEAVES, TILES, SHEET = "shop", "leaves", "tiles", "sheet"
+PLAIN_WALL = (0.004, 0.004)
+"""Texture coordinates of a texel of bare wall, in every facade: for roofs and gables in the same draw call."""
 
 
 def is_facade(name: str) -> bool:
@@ -65,7 +67,6 @@ def make_textures() -> dict[str, Texture]:
     made = {facade(number): _facade(front, number) for number, front in enumerate(_FRONTS)}
     made[SHOP] = _shop()
     made[LEAVES] = _speckle(0.62, 1.12, (8, 16, 32, 64), 21)
-    made[NEEDLES] = _speckle(0.5, 1.1, (16, 32, 64), 22)
     made[TILES] = _tiles()
     made[SHEET] = _sheet()
     return {name: _texture(name, *texels) for name, texels in made.items()}

@@ -14,11 +14,12 @@ from carla_bridge.simulator.rendering.ground import SOLID_BIN
 from carla_bridge.simulator.rendering.ids import CODES_PER_PASS, FIRST_INSTANCE, UNNAMED, code_book
 from carla_bridge.simulator.rendering.instances import StaticInstances
 from carla_bridge.simulator.rendering.meshes.signals import OFF
+from carla_bridge.simulator.rendering.occlusion import Screen
 from carla_bridge.simulator.scene import TrafficLightState
 
 _SMALLEST = 2.0
 """Drawn pixels under which an instance is left out: the rasteriser makes slivers too big and puts them too near."""
-_DETAILED = 60.0
+_DETAILED = 75.0
 """Drawn pixels from which on an instance is shown in detail."""
 
 
@@ -54,17 +55,19 @@ class Instances:
         self._group: PandaNode = group.node()
         self._codes = [ColorScaleAttrib.make((1, 1, 1, (code + 0.5) / 256)) for code in range(256)]
 
-    def visible(self, camera: Pinhole, scene: Scene, lights: Sequence[TrafficLightState]) -> list[VisiblePart]:
+    def visible(
+        self, camera: Pinhole, screen: Screen, scene: Scene, lights: Sequence[TrafficLightState]
+    ) -> list[VisiblePart]:
         """All parts that may be seen, nearest first."""
         statics, focal = self._statics, SUPERSAMPLING * camera.focal
         states = {light.object_id: light.state for light in lights}
         found: list[tuple[float, VisiblePart]] = []
-        for index, distance in _seen(camera, statics.centres, statics.radii, statics.thickness, focal):
+        for index, distance in _seen(camera, screen, statics.centres, statics.radii, statics.thickness):
             thing = statics.thing(index)
             near = bool(2 * statics.radii[index] * focal > _DETAILED * distance)
             node = statics.node(index, min(states.get(thing.object_id, OFF), OFF), near)
             found.append((distance, VisiblePart(node, thing.tag, thing.object_id)))
-        for index, distance in _seen(camera, scene.centres, scene.radii, scene.thickness, focal):
+        for index, distance in _seen(camera, screen, scene.centres, scene.radii, scene.thickness):
             near = bool(2 * scene.radii[index] * focal > _DETAILED * distance)
             object_id = scene.moving[index].actor_id % 65536
             for node, tag in self._cast.figure(scene, index, near):
@@ -108,18 +111,21 @@ class Instances:
             np.array([part.object_id for part in coded], np.uint16),
         )
         codes = frame.codes()
-        return Identified(frame.colours(), frame.steps(), codes, book.tags[codes], book.object_ids[codes])
+        tags, object_ids = book.look_up(codes)
+        return Identified(frame.colours(), frame.steps(), codes, tags, object_ids)
 
 
 def _seen(
     camera: Pinhole,
+    screen: Screen,
     centres: NDArray[np.float64],
     radii: NDArray[np.float64],
     thickness: NDArray[np.float64],
-    focal: float,
 ) -> list[tuple[int, float]]:
-    """Index and distance along the axis of what is in view and not too small."""
+    """Index and distance along the axis of what is in view, not too small and not behind a building."""
     distance = (centres - camera.position) @ camera.axes[:, 0]
-    wanted = camera.sees(centres, radii) & (thickness * focal >= _SMALLEST * distance)
-    indices = np.flatnonzero(wanted)
-    return list(zip(indices.tolist(), np.maximum(distance[indices], 0.1).tolist(), strict=True))
+    large = thickness * (SUPERSAMPLING * camera.focal) >= _SMALLEST * distance
+    found = np.flatnonzero(camera.sees(centres, radii) & large)
+    tops = centres[found, 2] + radii[found]
+    found = found[~screen.hides(centres[found], radii[found], tops)]
+    return list(zip(found.tolist(), np.maximum(distance[found], 0.1).tolist(), strict=True))

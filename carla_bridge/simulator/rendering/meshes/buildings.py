@@ -23,10 +23,8 @@ def building(thing: StaticObject) -> list[Piece]:
             box((-0.2 * length, -0.2 * width, height - 0.5), (0.1 * length, 0.15 * width, height), (150, 150, 148)),
         ]
     )
-    pieces = [
-        Piece(_walls(length, width, foot, height - 0.5, thing.colour), textures.facade(thing.variant)),
-        Piece(top),
-    ]
+    walls = _walls(length, width, foot, height - 0.5, thing.colour)
+    pieces = [Piece(join([walls, _bare(top)]), textures.facade(thing.variant))]
     if foot:
         across = (max(round(length / 12), 1), max(round(width / 12), 1))
         pieces.append(Piece(_band(length, width, 0.0, foot, (222, 216, 208), across, 1.0), textures.SHOP))
@@ -37,19 +35,18 @@ def tower(thing: StaticObject) -> list[Piece]:
     """A high-rise: a wide foot, a shaft, a set-back top."""
     length, width, height = thing.size
     foot, crown = 0.12 * height, 0.88 * height
+    roofs = join(
+        [
+            _slab(length, width, foot, (110, 110, 108)),
+            _slab(0.9 * length, 0.9 * width, crown, (110, 110, 108)),
+            _slab(0.6 * length, 0.6 * width, height, (100, 100, 100)),
+        ]
+    )
+    shaft = _walls(0.9 * length, 0.9 * width, foot, crown, thing.colour)
     return [
         Piece(_walls(length, width, 0.0, foot, shade(thing.colour, 0.8)), textures.facade(6)),
-        Piece(_walls(0.9 * length, 0.9 * width, foot, crown, thing.colour), textures.facade(thing.variant)),
+        Piece(join([shaft, _bare(roofs)]), textures.facade(thing.variant)),
         Piece(_walls(0.6 * length, 0.6 * width, crown, height, thing.colour), textures.facade(3)),
-        Piece(
-            join(
-                [
-                    _slab(length, width, foot, (110, 110, 108)),
-                    _slab(0.9 * length, 0.9 * width, crown, (110, 110, 108)),
-                    _slab(0.6 * length, 0.6 * width, height, (100, 100, 100)),
-                ]
-            )
-        ),
     ]
 
 
@@ -69,22 +66,18 @@ def house(thing: StaticObject) -> list[Piece]:
     slopes.uv[:] *= np.array([length / 3, 2.0], np.float32)
     gables = quads(
         [
-            [(s * 0.96 * x, -inner, eaves), (s * 0.96 * x, inner, eaves), (s * 0.96 * x, 0, 0.96 * height)] * 1
-            + [(s * 0.96 * x, -inner, eaves)]
-            for s in (1, -1)
+            [(end, -inner, eaves), (end, inner, eaves), (end, 0, 0.96 * height), (end, 0, 0.96 * height)]
+            for end in (0.48 * length, -0.48 * length)
         ],
         thing.colour,
         (0, 0, eaves),
     )
-    chimney = box(
-        (0.2 * length, 0.1 * width, 0.75 * height), (0.2 * length + 0.6, 0.1 * width + 0.6, height), (120, 70, 58)
-    )
+    low, high = (0.2 * length, 0.1 * width, 0.75 * height), (0.2 * length + 0.6, 0.1 * width + 0.6, height)
+    plain = join([gables, box(low, high, (120, 70, 58))])
+    walls = _walls(0.96 * length, 2 * inner, 0.0, eaves, thing.colour)
     return [
-        Piece(
-            _walls(0.96 * length, 2 * inner, 0.0, eaves, thing.colour), textures.facade((1, 4, 7, 1)[thing.variant % 4])
-        ),
+        Piece(join([walls, _bare(plain)]), textures.facade((1, 4, 7, 1)[thing.variant % 4])),
         Piece(slopes, textures.TILES),
-        Piece(join([gables, chimney])),
     ]
 
 
@@ -138,6 +131,12 @@ def kiosk(thing: StaticObject) -> list[Piece]:
     hut = box((-x, -y, 0), (x, y, 0.86 * height), thing.colour)
     roof = box((-1.1 * x, -1.1 * y, 0.86 * height), (1.2 * x, 1.1 * y, height), shade(thing.colour, 0.6))
     return [Piece(join([hut, roof, counter]))]
+
+
+def _bare(mesh: Mesh) -> Mesh:
+    """The mesh as part of a facade without windows."""
+    mesh.uv[:] = textures.PLAIN_WALL
+    return mesh
 
 
 def _walls(length: float, width: float, low: float, high: float, colour: Colour) -> Mesh:

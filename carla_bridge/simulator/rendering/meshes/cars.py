@@ -124,10 +124,13 @@ def _lower_body(length: float, half: float, top: float, style: CarStyle, paint: 
         middle = share * half
         low = sill if abs(x) < 0.48 else 1.35 * sill
         ring = [(-0.94 * middle, low), (-middle, waist), (-belt, edge * top)]
+        if not near:
+            ring = [ring[0], ring[2]]
         ring += [(-y, z) for y, z in reversed(ring)]
         sections.append([(x * length, y, z) for y, z in ring])
     dark = shade(paint, 0.72)
-    colours = np.array([dark, paint, shade(paint, 1.06), paint, dark])
+    bright = shade(paint, 1.06)
+    colours = np.array([dark, paint, bright, paint, dark] if near else [shade(paint, 0.9), bright, shade(paint, 0.9)])
     skin = rings(sections, np.tile(colours, (len(sections) - 1, 1, 1)), (0, 0, waist), closed=False)
     rear = polygon(sections[0], paint, (-1, 0, 0))
     nose = polygon(sections[-1], paint, (1, 0, 0))

@@ -24,6 +24,7 @@ _TOPS: tuple[Colour, ...] = (
     (128, 126, 120),
 )
 _TROUSERS: tuple[Colour, ...] = ((44, 56, 92), (34, 34, 38), (112, 96, 74), (74, 78, 84), (150, 140, 120), (70, 46, 40))
+_FACES = "front back left right top"
 _SHOES: tuple[Colour, ...] = ((30, 28, 28), (220, 220, 220), (100, 60, 36))
 
 
@@ -74,18 +75,20 @@ def walker(extent: tuple[float, float, float], clothes: Clothes, phase: float, n
         bend = angle - 14 * max(0.0, -sign * cos(phase))
         foot = (knee[0] + 0.46 * hip * sin(radians(bend)), y, max(0.04, knee[2] - 0.46 * hip * cos(radians(bend))))
         leg = 0.05 * height
-        parts.append(tube((0, y, hip), knee, (leg, 0.8 * leg), clothes.trousers, sides))
+        parts.append(tube((0, y, hip), knee if near else foot, (leg, 0.7 * leg), clothes.trousers, sides))
         shin = clothes.skin if clothes.skirt else clothes.trousers
-        parts.append(tube(knee, foot, (0.78 * leg, 0.55 * leg), shin, sides))
+        if near or clothes.skirt:
+            parts.append(tube(knee, foot, (0.78 * leg, 0.55 * leg), shin, sides))
         low = max(0.0, foot[2] - 0.045)
         toe = (foot[0] + 0.13, y + 0.045, low + 0.075)
-        parts.append(box((foot[0] - 0.07, y - 0.045, low), toe, clothes.shoes))
+        parts.append(box((foot[0] - 0.07, y - 0.045, low), toe, clothes.shoes, _FACES if near else "front back"))
         hand_x = -0.6 * 0.36 * height * sin(radians(angle))
         hand = (hand_x, side * 1.0 * wide, shoulder - 0.36 * height)
-        elbow = (0.35 * hand_x - 0.03, side * 1.02 * wide, shoulder - 0.19 * height)
+        elbow = (0.35 * hand_x - 0.03, side * 1.02 * wide, shoulder - 0.19 * height) if near else hand
         arm = 0.026 * height
         parts.append(tube((0, side * 0.86 * wide, shoulder), elbow, (1.25 * arm, arm), clothes.top, sides))
-        parts.append(tube(elbow, hand, (arm, 0.8 * arm), clothes.skin, sides))
+        if near:
+            parts.append(tube(elbow, hand, (arm, 0.8 * arm), clothes.skin, sides))
     parts.append(_torso(deep, wide, hip, shoulder, neck, clothes))
     parts.append(_head(0.0, neck, height, clothes, near))
     if clothes.skirt:

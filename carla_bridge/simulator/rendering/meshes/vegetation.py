@@ -1,6 +1,7 @@
 """Trees, bushes and hedges."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from carla_bridge.simulator.rendering import textures
 from carla_bridge.simulator.rendering.mesh import Colour, Mesh, box, join, shade, tube
@@ -16,18 +17,18 @@ def tree(thing: StaticObject, near: bool) -> list[Piece]:
     reach, low = min(length, width) / 2, 0.3 * height
     rng = np.random.default_rng([3, thing.variant])
     colour = _leaf(thing, rng)
-    trunk = tube((0, 0, 0), (0, 0, 0.5 * height), (0.05 * length, 0.03 * length), _BARK, 6 if near else 4)
+    trunk = tube((0, 0, 0), (0, 0, 0.5 * height), (0.05 * length, 0.03 * length), _BARK, 6 if near else 3)
     middle = 0.5 * (low + height)
     if not near:
-        crown = _blob((0, 0, middle), (reach, reach, height - middle), colour, rng, 6, 4)
-        return [Piece(crown, textures.LEAVES), Piece(trunk)]
-    masses = [_blob((0, 0, middle), (0.82 * reach, 0.82 * reach, height - middle), colour, rng, 8, 5)]
+        crown = _blob((0, 0, middle), (reach, reach, height - middle), colour, rng, 5, 3)
+        return [Piece(join([crown, trunk]), textures.LEAVES)]
+    masses = [_blob((0, 0, middle), (0.82 * reach, 0.82 * reach, height - middle), colour, rng, 8, 4)]
     for turn in range(3):
         angle = 2.1 * turn + rng.uniform(0, 1)
         place = (0.5 * reach * np.cos(angle), 0.5 * reach * np.sin(angle), middle + rng.uniform(-0.16, 0.1) * height)
         size = 0.5 * reach
         masses.append(_blob(place, (size, size, 0.9 * size), shade(colour, rng.uniform(0.85, 1.12)), rng, 6, 4))
-    return [Piece(join(masses), textures.LEAVES), Piece(trunk)]
+    return [Piece(join([*masses, trunk]), textures.LEAVES)]
 
 
 def conifer(thing: StaticObject, near: bool) -> list[Piece]:
@@ -36,7 +37,7 @@ def conifer(thing: StaticObject, near: bool) -> list[Piece]:
     reach = min(length, width) / 2
     rng = np.random.default_rng([4, thing.variant])
     colour = _leaf(thing, rng)
-    tiers, sides = (4, 8) if near else (2, 6)
+    tiers, sides = (4, 8) if near else (2, 5)
     skirts = []
     for tier in range(tiers):
         share = tier / tiers
@@ -46,10 +47,10 @@ def conifer(thing: StaticObject, near: bool) -> list[Piece]:
         skirt = tube((0, 0, low), (0, 0, high), (wide, 0.04 * reach), shade(colour, 0.85 + 0.3 * share), sides)
         skirt.normals[:, 2] += 0.5
         skirt.colours[:sides, :3] = skirt.colours[:sides, :3] * 0.7
-        skirt.uv[:] = _round_uv(skirt, 3.0)
+        skirt.uv[:] = _round_uv(skirt.points, 3.0)
         skirts.append(skirt)
-    trunk = tube((0, 0, 0), (0, 0, 0.2 * height), (0.07 * length, 0.06 * length), _BARK, 5)
-    return [Piece(join(skirts), textures.NEEDLES), Piece(trunk)]
+    trunk = tube((0, 0, 0), (0, 0, 0.2 * height), (0.07 * length, 0.06 * length), _BARK, 5 if near else 3)
+    return [Piece(join([*skirts, trunk]), textures.LEAVES)]
 
 
 def bush(thing: StaticObject) -> list[Piece]:
@@ -85,26 +86,28 @@ def _blob(
     rows: int,
 ) -> Mesh:
     """A bumpy ellipsoid, darker below."""
-    rise = np.linspace(-1, 1, rows + 1)
-    parts = []
-    bumps = rng.uniform(0.86, 1.1, (rows + 1, sides))
-    middle = np.asarray(centre, np.float32)
-    for row in range(rows):
-        (z0, z1), (r0, r1) = rise[row : row + 2], np.sqrt(np.maximum(1 - rise[row : row + 2] ** 2, 0.02))
-        ring = tube((0, 0, z0), (0, 0, z1), (r0, r1), colour, sides)
-        ring.points[:sides, :2] *= bumps[row][:, None]
-        ring.points[sides:, :2] *= bumps[row + 1][:, None]
-        ring.normals[:] = ring.points / np.linalg.norm(ring.points, axis=1, keepdims=True)
-        level = 0.72 + 0.34 * (ring.points[:, 2:] * 0.5 + 0.5)
-        ring.colours[:, :3] = np.clip(ring.colours[:, :3] * level, 0, 255)
-        ring.uv[:] = _round_uv(ring, 2.0)
-        ring.points[:] = ring.points * np.asarray(radii, np.float32) + middle
-        parts.append(ring)
-    return join(parts)
+    rise = np.linspace(-1, 1, rows + 1)[:, None]
+    angle = 2 * np.pi * np.arange(sides) / sides
+    wide = np.sqrt(np.maximum(1 - rise**2, 0.02)) * rng.uniform(0.86, 1.1, (rows + 1, sides))
+    ball = np.stack([wide * np.cos(angle), wide * np.sin(angle), np.broadcast_to(rise, wide.shape)], axis=2)
+    points = ball.reshape(-1, 3).astype(np.float32)
+    here = np.arange(rows * sides).reshape(rows, sides)
+    beside = np.roll(here, -1, axis=1)
+    corners = np.stack([here, beside, beside + sides, here, beside + sides, here + sides], axis=2)
+    level = 0.72 + 0.34 * (points[:, 2:] * 0.5 + 0.5)
+    rgba = np.full((len(points), 4), 255, np.uint8)
+    rgba[:, :3] = np.clip(np.asarray(colour) * level, 0, 255)
+    return Mesh(
+        points * np.asarray(radii, np.float32) + np.asarray(centre, np.float32),
+        points / np.linalg.norm(points, axis=1, keepdims=True),
+        rgba,
+        _round_uv(points, 2.0),
+        corners.reshape(-1, 3).astype(np.int32),
+    )
 
 
-def _round_uv(mesh: Mesh, repeats: float) -> np.ndarray:
+def _round_uv(points: NDArray[np.float32], repeats: float) -> NDArray[np.float32]:
     """Texture coordinates from the direction and height of each vertex; the seam does not show in leaves."""
-    angle = np.arctan2(np.abs(mesh.points[:, 1]), mesh.points[:, 0]) / np.pi
-    scale = float(np.ptp(mesh.points[:, 2]))
-    return np.stack([repeats * angle, repeats * mesh.points[:, 2] / (2 * scale)], axis=1)
+    angle = np.arctan2(np.abs(points[:, 1]), points[:, 0]) / np.pi
+    scale = float(np.ptp(points[:, 2]))
+    return np.stack([repeats * angle, repeats * points[:, 2] / (2 * scale)], axis=1).astype(np.float32)

@@ -1,0 +1,75 @@
+"""Which of many fixed nodes a camera may see, decided with whole arrays; the engine only meets those."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from panda3d.core import PandaNode
+
+from carla_bridge.simulator.rendering.camera import Pinhole
+from carla_bridge.simulator.rendering.mesh import Mesh
+from carla_bridge.simulator.rendering.occlusion import Screen
+
+_REFERENCE_FOCAL = 416.0
+"""Drawing distances are meant for this focal length in drawn pixels."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A square of the map, by its middle and half its edge."""
+
+    x: float
+    y: float
+    half: float
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A node, where it is, and between which distances of its cell it is shown."""
+
+    node: PandaNode
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    cell: Cell
+    start: float
+    end: float
+
+
+def cell_at(x: float, y: float, edge: float) -> Cell:
+    return Cell((x // edge + 0.5) * edge, (y // edge + 0.5) * edge, edge / 2)
+
+
+def placed(node: PandaNode, meshes: Sequence[Mesh], cell: Cell, start: float, end: float) -> Placed:
+    """A node made of meshes, with their bounds."""
+    low = np.min([mesh.points.min(axis=0) for mesh in meshes], axis=0)
+    high = np.max([mesh.points.max(axis=0) for mesh in meshes], axis=0)
+    return Placed(node, low, high, cell, start, end)
+
+
+class CulledNodes:
+    """Children of one node, chosen per picture."""
+
+    def __init__(self, parent: PandaNode, members: Sequence[Placed]) -> None:
+        self._parent = parent
+        self._nodes = [member.node for member in members]
+        boxes = np.array([(member.low, member.high) for member in members], np.float64).reshape(-1, 2, 3)
+        halves = np.ptp(boxes, axis=1) / 2
+        self._centres: NDArray[np.float64] = boxes.mean(axis=1)
+        self._radii: NDArray[np.float64] = np.linalg.norm(halves, axis=1)
+        self._plan_radii: NDArray[np.float64] = np.linalg.norm(halves[:, :2], axis=1)
+        self._tops = boxes[:, 1, 2]
+        self._cells = np.array([(m.cell.x, m.cell.y, m.cell.half) for m in members]).reshape(-1, 3)
+        self._starts = np.array([m.start if m.start > 0 else -np.inf for m in members])
+        self._ends = np.array([m.end for m in members])
+
+    def show(self, camera: Pinhole, screen: Screen, drawn_focal: float) -> None:
+        """Leave in the scene only what this camera may see."""
+        away = np.hypot(*(self._cells[:, :2] - camera.position[:2]).T) - self._cells[:, 2]
+        away *= _REFERENCE_FOCAL / drawn_focal
+        near = np.flatnonzero((away < self._ends) & (away >= self._starts))
+        found = near[camera.sees(self._centres[near], self._radii[near])]
+        hidden = screen.hides(self._centres[found], self._plan_radii[found], self._tops[found])
+        self._parent.remove_all_children()
+        for index in found[~hidden].tolist():
+            self._parent.add_child(self._nodes[index])
