@@ -22,7 +22,8 @@ def build_federation(plan: Plan) -> tuple[StagedAggregator, list[StagedCollabora
     names: list[str] = plan.authorized_cols
     loader = plan.get_data_loader(names[0])
     first_runner = plan.get_task_runner(loader)
-    aggregator = plan.get_aggregator(tensor_dict=first_runner.get_tensor_dict())
+    initial = {name: array.copy() for name, array in first_runner.get_tensor_dict().items()}
+    aggregator = plan.get_aggregator(tensor_dict=initial)
     aggregator.poll_seconds = 0
     collaborators = []
     for name in names:
