@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fedagem.plan import Plan, change_plan, check_plan, load_plan, set_in_plan, set_rounds, set_seed
 from fedagem.studies.study import SIDES, Part, Row, Scale, Study, load_scale
 
@@ -52,21 +50,22 @@ def runs_of(
     runs = []
     for number, part in enumerate(study.parts):
         scale = load_scale(folder, part, scale_name)
+        plan_file = load_plan(folder / f"{part.plan}.yaml")
         for seed in range(seeds):
             for row in part.rows:
                 for side in SIDES:
                     if row.figures(side) is not None:
-                        plan = resolve_plan(folder, part, row, side, scale, seed, assignments)
+                        plan = resolve_plan(plan_file, row, side, scale, seed, assignments)
                         directory = out / "runs" / _directory_name(part, row, side, seed, plan)
                         runs.append(StudyRun(number, row.label, side, seed, part.plan, plan, directory))
     return runs
 
 
 def resolve_plan(
-    folder: Path, part: Part, row: Row, side: str, scale: Scale, seed: int, assignments: tuple[str, ...] = ()
+    plan_file: Plan, row: Row, side: str, scale: Scale, seed: int, assignments: tuple[str, ...] = ()
 ) -> Plan:
-    """The plan of one run: the plan's file, then the scale, then the row, then the command line."""
-    plan = load_plan(folder / f"{part.plan}.yaml")
+    """The plan of one run: what the plan's file says, then the scale, then the row, then the command line."""
+    plan = copy.deepcopy(plan_file)
     settings = {
         **scale.set,
         "task_runner.settings.method": row.method,
@@ -89,6 +88,6 @@ def resolve_plan(
 
 
 def _directory_name(part: Part, row: Row, side: str, seed: int, plan: Plan) -> str:
-    content = hashlib.sha256(yaml.safe_dump(plan, sort_keys=True).encode()).hexdigest()[:10]
+    content = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:10]
     method = f"{row.method}+fedagem" if side == "with" else row.method
     return re.sub(r"[^\w+.-]", "_", f"{part.plan}-{method}-{content}-seed{seed}")

@@ -1,0 +1,235 @@
+"""Studies are data: every one of them resolves into plans that can run, and its tables say what was measured."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fedagem.errors import PlanError
+from fedagem.plan import collaborators
+from fedagem.studies.comparison import Line, compare
+from fedagem.studies.estimate import Estimator
+from fedagem.studies.plots import draw_study
+from fedagem.studies.study import Figure, Part, Row, Study, load_scale, load_study, plan_folder, study_names
+from fedagem.studies.study_runs import runs_of
+from fedagem.studies.tables import csv_table, latex_tables, markdown_tables
+
+PLANS = plan_folder()
+
+
+@pytest.mark.parametrize("name", study_names(PLANS))
+@pytest.mark.parametrize("scale", ["smoke", "paper"])
+def test_every_study_of_the_repository_can_run(name, scale, tmp_path):
+    runs = runs_of(load_study(PLANS, name), scale, 1, PLANS, tmp_path)
+    assert runs
+    for run in runs:
+        loader = run.plan["data_loader"]["settings"]
+        stages = run.plan["assigner"]["settings"]["stages"]
+        assert run.plan["task_runner"]["settings"]["fedagem"] == (run.side == "with")
+        assert [stage["every"] for stage in stages if "every" in stage] == [loader["rounds_per_task"]]
+
+
+def one_part(**row):
+    return Study("s", "t", "p", [Part("sequential_cifar100", ["accuracy.class_il"], [Row("FL", with_=[1.0], **row)])])
+
+
+def plan_of(tmp_path, scale="paper", **row):
+    [run] = runs_of(one_part(**row), scale, 1, PLANS, tmp_path)
+    return run.plan
+
+
+def test_the_paper_scale_is_the_plan_as_it_stands(tmp_path):
+    plan = plan_of(tmp_path)
+    loader, training = plan["data_loader"]["settings"], plan["task_runner"]["settings"]
+    assert (loader["clients"], loader["epochs"], loader["batch_size"], loader["rounds_per_task"]) == (10, 5, 32, 20)
+    assert (loader["tasks"], loader["partition"]["alpha"]) == ({"kind": "sequential", "count": 10}, 0.3)
+    assert (training["optimizer"]["lr"], training["buffer"]["capacity"]) == (0.1, 200)
+
+
+@pytest.mark.parametrize(("fewer", "rounds", "epochs"), [(1, 20, 5), (2, 10, 10), (4, 5, 20), (10, 2, 50)])
+def test_less_communication_is_fewer_rounds_with_the_same_local_work(tmp_path, fewer, rounds, epochs):
+    plan = plan_of(tmp_path, fewer_rounds=fewer)
+    loader = plan["data_loader"]["settings"]
+    assert (loader["rounds_per_task"], loader["epochs"]) == (rounds, epochs)
+    assert plan["aggregator"]["settings"]["rounds_to_train"] == 10 * rounds
+
+
+def test_the_number_of_tasks_changes_the_rounds_in_all(tmp_path):
+    plan = plan_of(tmp_path, set={"data_loader.settings.tasks.count": 5})
+    assert plan["aggregator"]["settings"]["rounds_to_train"] == 100
+
+
+def test_arriving_clients_agree_for_data_and_rounds(tmp_path):
+    runs = runs_of(load_study(PLANS, "client-incremental"), "paper", 1, PLANS, tmp_path)
+    for plan in (run.plan for run in runs):
+        participation = plan["assigner"]["settings"]["participation"]
+        assert participation == {"per_round": 10, "arrivals": {"first": 30, "then": 10}, "rounds_per_task": 200}
+        assert plan["data_loader"]["settings"]["arrivals"] == participation["arrivals"]
+        assert len(collaborators(plan)) == 120
+
+
+def test_seeds_reach_data_and_participants(tmp_path):
+    runs = runs_of(load_study(PLANS, "client-sampling"), "smoke", 2, PLANS, tmp_path)
+    seeds = {(r.seed, r.plan["data_loader"]["settings"]["seed"], r.plan["assigner"]["settings"]["seed"]) for r in runs}
+    assert seeds == {(0, 0, 0), (1, 1, 1)}
+
+
+def test_studies_share_the_runs_they_have_in_common(tmp_path):
+    directories = [
+        {run.directory for run in runs_of(load_study(PLANS, name), "smoke", 1, PLANS, tmp_path)}
+        for name in ("rotated-mnist", "refinement-mnist", "buffer-policy-mnist")
+    ]
+    assert len(directories[0] & directories[1] & directories[2]) == 2, "FL, alone and with Fed-A-GEM"
+    changed = runs_of(
+        load_study(PLANS, "rotated-mnist"), "smoke", 1, PLANS, tmp_path, ("data_loader.settings.epochs=2",)
+    )
+    assert not directories[0] & {run.directory for run in changed}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"rowz": []}, r"has no setting 'rowz'; did you mean rows"),
+        ({"baseline": "Fl"}, r"the baseline is 'Fl'; did you mean FL"),
+        ({"rows": [{"label": "FL", "with": ["a lot"]}]}, r"FL, with is 'a lot', but should be a number"),
+        ({"rows": [{"label": "FL", "with": [1, 2]}]}, r"FL, with has 2 numbers for 1 metrics"),
+        ({"rows": [{"label": "FL"}, {"label": "FL"}]}, r"two rows .* have the same label"),
+        ({"rows": [{"label": "FL", "set": {"data_loader.settings.client": 3}, "with": []}]}, r"no 'data_loader\.set"),
+        ({"plan": "rotated_digits"}, r"has no scale 'smoke' for the plan rotated_digits"),
+    ],
+)
+def test_a_study_that_cannot_run_is_refused_in_one_sentence(tmp_path, change, sentence):
+    part = {"plan": "rotated_mnist", "metrics": ["seconds"], "rows": [{"label": "FL", "with": [1]}], **change}
+    folder = tmp_path / "plan"
+    (folder / "studies").mkdir(parents=True)
+    for name in ("scales", "rotated_mnist"):
+        (folder / f"{name}.yaml").write_text((PLANS / f"{name}.yaml").read_text())
+    content = {"title": "t", "paper": "p", "parts": [part]}
+    (folder / "studies" / "mine.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(PlanError, match=sentence):
+        runs_of(load_study(folder, "mine"), "smoke", 1, folder, tmp_path)
+
+
+def test_an_unknown_study_is_refused_with_the_nearest_name():
+    with pytest.raises(PlanError, match=r"there is no study 'rotated-mnst'; did you mean rotated-mnist"):
+        load_study(PLANS, "rotated-mnst")
+
+
+def line(paper=(60.0, 70.0), ours=((50.0, 2.0), (55.0, 1.0))):
+    paper_without, paper_with = (Figure(value) for value in paper)
+    ours_without, ours_with = (Figure(*value) for value in ours)
+    return Line(
+        "plan",
+        "accuracy.task_il",
+        "A & B_1",
+        paper_without,
+        ours_without,
+        paper_with,
+        ours_with,
+        paper_without,
+        ours_without,
+    )
+
+
+@pytest.mark.parametrize(
+    ("subject", "verdict"),
+    [
+        (line(), "yes"),
+        (line(ours=((50.0, 2.0), (45.0, 1.0))), "no"),
+        (line(ours=((50.0, 2.0), (51.0, 1.0))), "yes (within spread)"),
+        (line(ours=((50.0, 2.0), (49.0, 1.0))), "no (within spread)"),
+        (line(paper=(70.0, 60.0), ours=((50.0, 2.0), (40.0, 1.0))), "yes"),
+    ],
+)
+def test_the_direction_is_judged_and_small_differences_are_marked(subject, verdict):
+    assert subject.verdict == verdict
+
+
+def finished_study(tmp_path):
+    study = Study(
+        "mine",
+        "Mine",
+        "Table 0",
+        [
+            Part(
+                "rotated_mnist",
+                ["accuracy.domain_il", "train_seconds"],
+                [
+                    Row("FL", without=["60±1", None], with_=["70±2", None]),
+                    Row("Other", set={"task_runner.settings.buffer.policy": "sliding_window"}, with_=[]),
+                ],
+                baseline="FL",
+            )
+        ],
+        plots=["progress", "first_task", "current_task"],
+    )
+    runs = runs_of(study, "smoke", 2, PLANS, tmp_path)
+    for run in runs:
+        accuracy = {"without": 0.5, "with": 0.6}[run.side] + 0.02 * run.seed
+        matrix = [[0.1, 0.1], [accuracy, 0.1], [accuracy - 0.1, accuracy]]
+        results = {"accuracy": {"domain_il": accuracy}, "train_seconds": 10 + run.seed, "seconds": 11}
+        run.directory.mkdir(parents=True)
+        (run.directory / "results.json").write_text(json.dumps({**results, "accuracy_matrix": {"domain_il": matrix}}))
+    return study, runs
+
+
+def test_tables_show_the_paper_beside_ours(tmp_path):
+    study, runs = finished_study(tmp_path)
+    lines = compare(study, runs)
+    rows = list(csv.DictReader(io.StringIO(csv_table(lines))))
+    first = rows[0]
+    assert (first["plan"], first["metric"], first["row"]) == ("rotated_mnist", "accuracy.domain_il", "FL")
+    assert (first["paper_without"], first["paper_without_spread"], first["paper_difference"]) == ("60.0", "1.0", "10.0")
+    assert float(first["ours_without"]) == pytest.approx(51)
+    assert float(first["ours_with_spread"]) == pytest.approx(1.41, abs=0.01)
+    assert float(first["our_difference"]) == pytest.approx(10)
+    assert first["direction_agrees"] == "yes"
+    assert rows[1]["row"] == "Other"
+    assert float(rows[1]["our_difference"]) == pytest.approx(10), "compared with the baseline"
+    assert rows[1]["direction_agrees"] == "-", "the paper has no number"
+    assert float(rows[2]["ours_with"]) == pytest.approx(10.5), "seconds are no share"
+    assert "| FL | 60.00 ± 1.0 | 51.00 ± 1.4 | 70.00 ± 2.0 | 61.00 ± 1.4 | +10.00 | +10.00 | yes |" in markdown_tables(
+        lines
+    )
+    assert r"60.00$\pm$1.0" in latex_tables(lines)
+
+
+def test_latex_has_no_bare_specials():
+    assert r"A \& B\_1 &" in latex_tables([line()])
+
+
+def test_unfinished_runs_leave_gaps_and_no_errors(tmp_path):
+    study, runs = finished_study(tmp_path)
+    for run in runs:
+        if run.side == "with":
+            (run.directory / "results.json").unlink()
+    [first, *_] = compare(study, runs)
+    assert first.ours_with is None
+    assert first.verdict == "-"
+
+
+def test_pictures_of_every_kind(tmp_path):
+    study, runs = finished_study(tmp_path)
+    pictures = draw_study(study, runs, tmp_path / "plots")
+    assert [path.stem.rpartition("-")[2] for path in pictures] == ["progress", "first_task", "current_task"]
+    assert all(path.stat().st_size > 5000 for path in pictures)
+
+
+def test_an_estimate_grows_with_the_work(tmp_path):
+    estimator = Estimator()
+    runs = runs_of(load_study(PLANS, "rotated-mnist"), "smoke", 1, PLANS, tmp_path)
+    one, longer, side_by_side = (
+        estimator.seconds(some, jobs) or 0 for some, jobs in ((runs[:1], 1), (runs, 1), (runs, 2))
+    )
+    assert 0 < one < longer
+    assert side_by_side == pytest.approx(longer / 2)
+
+
+def test_scales_of_a_part_add_to_those_of_the_plan():
+    part = Part("rotated_mnist", [], [], scales={"smoke": {"set": {"data_loader.settings.clients": 20}}})
+    scale = load_scale(Path(PLANS), part, "smoke")
+    assert scale.set["data_loader.settings.clients"] == 20
+    assert scale.set["task_runner.settings.model.template"] == "models.mnist_cnn.SmallCNN"
