@@ -8,7 +8,7 @@ from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.methods_actors import ActorMethods, spawn, steer_walker
 from carla_bridge.simulator.world import World
 
-SPAWN, DESTROY, WALKER_STATE = 0, 1, 7
+SPAWN, DESTROY, WALKER_STATE, LIGHT_STATE, CONSOLE = 0, 1, 7, 18, 20
 METHODS = {
     2: "apply_control_to_vehicle",
     3: "apply_ackermann_control_to_vehicle",
@@ -27,7 +27,6 @@ METHODS = {
     17: "show_vehicle_debug_telemetry",
     18: "set_vehicle_light_state",
     19: "set_actor_location",
-    20: "console_command",
     21: "set_traffic_light_state",
 }
 """The RPC that does the same as a command."""
@@ -52,7 +51,7 @@ def _run(world: World, actors: ActorMethods, index: int, fields: Sequence[Any]) 
     """The id of the actor concerned."""
     if index == SPAWN:
         return _spawn(world, actors, fields)
-    if index == 20:
+    if index == CONSOLE:
         raise RefusedError("not served: command ConsoleCommand")
     if index not in METHODS and index not in (DESTROY, WALKER_STATE):
         raise RefusedError(f"not served: command {index}")
@@ -66,10 +65,8 @@ def _run(world: World, actors: ActorMethods, index: int, fields: Sequence[Any]) 
         method = getattr(actors, METHODS[index], None)
         if method is None:
             raise RefusedError(f"not served: {METHODS[index]}")
-        arguments = list(fields)
-        if index == 18:
-            arguments = [number, [fields[1]]]
-        method(*_exactly(arguments, 2))
+        _, argument = _exactly(fields, 2)
+        method(number, [argument] if index == LIGHT_STATE else argument)
     return number
 
 

@@ -44,8 +44,9 @@ class ActorMethods:
         return self._world.destroy(wire.whole(number, "actor id"))
 
     def get_actors_by_id(self, numbers: Any) -> object:
-        found = (self._world.actors.get(number) for number in wire.items(numbers, "actor ids"))
-        return [self._message(actor) for actor in found if actor is not None]
+        wanted = [wire.whole(number, "actor id") for number in wire.items(numbers, "actor ids")]
+        actors = self._world.actors
+        return [self._message(actors[number]) for number in wanted if number in actors]
 
     def get_spectator(self) -> object:
         return self._message(self._world.spectator)

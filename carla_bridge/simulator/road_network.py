@@ -101,7 +101,7 @@ class Junction:
     has_lights: bool
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Lane:
     """A lane that is driven on, in driving direction."""
 
@@ -121,6 +121,9 @@ class Lane:
     right: "Lane | None" = None
     conflicts: list["Lane"] = field(default_factory=list)
     """Other ways through the same junction that cross or join this one."""
+
+    def __repr__(self) -> str:
+        return f"Lane{self.id}"
 
     @cached_property
     def length(self) -> float:

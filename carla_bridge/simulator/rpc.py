@@ -104,5 +104,8 @@ class RpcServer:
             reply = [1, number, None, await self._handler(caller, method, arguments)]
         except RefusedError as refusal:
             reply = [1, number, str(refusal), None]
+        except Exception:
+            log.exception("internal error in %s", method)
+            reply = [1, number, f"internal error in {method}", None]
         packed: bytes = msgpack.packb(reply)
         return packed

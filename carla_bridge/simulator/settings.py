@@ -22,20 +22,23 @@ class EpisodeSettings:
     rest: tuple[Any, ...] = (True, 0.01, 10, 0.0, False, 3000.0, 2000.0, True)
 
     @classmethod
-    def read(cls, value: Any) -> "EpisodeSettings":
-        fields = wire.items(value, "settings", 3)
+    def read(cls, settings: Any) -> "EpisodeSettings":
+        fields = wire.items(settings, "settings", 3)
         optional = wire.items(fields[2], "fixed_delta_seconds")
         delta = None
         if len(optional) == 2 and optional[0]:
             delta = wire.number(optional[1], "fixed_delta_seconds")
             if not 0.0 <= delta <= LONGEST_STEP:
                 raise RefusedError(f"fixed_delta_seconds must be between 0 and {LONGEST_STEP:g}, not {delta:g}")
-        rest = tuple(fields[3:11]) + cls.rest[len(fields[3:11]) :]
+        rest = list(cls.rest)
+        for number, value in enumerate(fields[3:11]):
+            check = wire.flag if isinstance(rest[number], bool) else wire.number
+            rest[number] = type(rest[number])(check(value, "settings"))
         return cls(
             wire.flag(fields[0], "synchronous_mode"),
             wire.flag(fields[1], "no_rendering_mode"),
             delta or None,
-            rest,
+            tuple(rest),
         )
 
     @property

@@ -205,5 +205,6 @@ def _id(actor: Any) -> int:
 
 def _turns(route: Any) -> list[str]:
     """A route is a byte per junction."""
-    options = list(route) if isinstance(route, bytes) else wire.items(route, "route")
-    return [TURNS[option] for option in options if option in TURNS]
+    if not isinstance(route, bytes):
+        raise RefusedError("a route must be given as bytes")
+    return [TURNS[option] for option in route if option in TURNS]

@@ -1,0 +1,298 @@
+"""Bad input, dead clients and slow readers: that connection suffers, the others never notice."""
+
+import os
+import random
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+import carla
+import msgpack
+import psutil
+import pytest
+
+from carla_bridge.simulator.methods_actors import ActorMethods
+from carla_bridge.simulator.methods_world import WorldMethods
+from carla_bridge.simulator.traffic_manager import TrafficManagerMethods
+from tests.carla_bridge.simulator.client_tools import at, blueprint, connect, fresh, listening
+
+pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+REQUESTS = (
+    b"\xc1",
+    b"\x00\x00\x00\x00",
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"\x91" * 5000,
+    b"\xdd\xff\xff\xff\xff",
+    b"\xc6\xff\xff\xff\xff",
+    msgpack.packb({}),
+    msgpack.packb([0, 1]),
+    msgpack.packb([1, 2, None, None]),
+    msgpack.packb([0, "x", "version", []]),
+    msgpack.packb([0, 1, 5, []]),
+    msgpack.packb([0, 1, "version", {}]),
+)
+
+
+class Rpc:
+    """A client that can say anything."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self._unpacker = msgpack.Unpacker(strict_map_key=False)
+        self._number = 0
+
+    def call(self, method, *arguments, metadata=([False],)):
+        self._number += 1
+        self.socket.sendall(msgpack.packb([0, self._number, method, [*metadata, *arguments]]))
+        while True:
+            for reply in self._unpacker:
+                assert reply[:2] == [1, self._number], reply
+                return reply[2], reply[3]
+            data = self.socket.recv(1 << 16)
+            assert data, "the server closed the connection"
+            self._unpacker.feed(data)
+
+    def close(self):
+        self.socket.close()
+
+
+def assert_alive(port):
+    rpc = Rpc(port)
+    assert rpc.call("version") == (None, [[1, "0.9.16"]])
+    rpc.close()
+
+
+@pytest.mark.parametrize("garbage", REQUESTS, ids=range(len(REQUESTS)))
+def test_what_is_no_request_closes_the_connection(garbage, blank_server):
+    with socket.create_connection(("127.0.0.1", blank_server.port), timeout=60) as link:
+        link.sendall(garbage)
+        link.shutdown(socket.SHUT_WR)
+        assert link.recv(100) == b""
+    assert_alive(blank_server.port)
+
+
+def test_random_bytes_on_every_port(blank_server):
+    chance = random.Random(5)
+    manager = Rpc(blank_server.port).call("get_traffic_manager_running", 8000)[1][0][1][1]
+    for number in range(150):
+        port = (blank_server.port, blank_server.stream_port, manager)[number % 3]
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as link:
+            link.sendall(chance.randbytes(chance.randrange(1, 3000)))
+    assert_alive(blank_server.port)
+
+
+def anything(chance, depth=0):
+    """A random msgpack value."""
+    plain = [
+        None,
+        True,
+        chance.randrange(-5, 200),
+        2**63,
+        chance.uniform(-1e3, 1e3),
+        float("nan"),
+        float("inf"),
+        1e300,
+        "vehicle.tesla.model3",
+        "",
+        b"\x00\xff",
+    ]
+    if depth < 3 and chance.random() < 0.5:
+        return [anything(chance, depth + 1) for _ in range(chance.randrange(8))]
+    return chance.choice(plain)
+
+
+def method_names():
+    def names(service):
+        return [name for name in dir(service) if not name.startswith("_")]
+
+    return names(ActorMethods) + names(WorldMethods), names(TrafficManagerMethods)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_wrong_types_get_an_answer_and_no_internal_error(seed, new_server):
+    server = new_server()
+    chance = random.Random(seed)
+    rpc = Rpc(server.port)
+    manager = Rpc(rpc.call("get_traffic_manager_running", 8000)[1][0][1][1])
+    ours, theirs = method_names()
+    rpc.call("spawn_actor", [0, "vehicle.tesla.model3", []], [[0, 0, 0], [0, 0, 0]])
+    for _ in range(400):
+        name = chance.choice(ours)
+        arguments = [anything(chance) for _ in range(chance.randrange(4))]
+        error, result = rpc.call(name, *arguments)
+        assert error is None
+        assert "internal error" not in str(result), (name, arguments, result)
+        error, _ = manager.call(chance.choice(theirs), *(anything(chance) for _ in range(3)), metadata=())
+        assert "internal error" not in str(error)
+    for command in range(23):
+        for _ in range(5):
+            fields = [[command, [anything(chance) for _ in range(chance.randrange(7))]]]
+            _, result = rpc.call("apply_batch", [fields], False)
+            assert len(result) == 1, result
+    assert_alive(server.port)
+
+
+def test_unknown_methods_are_refused_by_name(blank_server):
+    rpc = Rpc(blank_server.port)
+    assert rpc.call("fly") == (None, [[0, ["not served: fly"]]])
+    assert rpc.call("version", 1, 2)[1][0][0] == 0
+    assert rpc.call("spawn_actor", [0, "vehicle.unknown", []], [[0, 0, 0], [0, 0, 0]])[1][0][1] == [
+        "not served: blueprint 'vehicle.unknown'"
+    ]
+    assert rpc.call("version") == (None, [[1, "0.9.16"]]), "the connection stays usable"
+
+
+def test_thousands_of_silent_connections(new_server):
+    server = new_server()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < 3000 <= hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3000, hard))
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 3000:
+        pytest.skip("this process may not open 3000 files")
+    links = []
+    try:
+        for number in range(2400):
+            port = server.port if number % 2 else server.stream_port
+            links.append(socket.create_connection(("127.0.0.1", port), timeout=60))
+        assert_alive(server.port)
+        open_files = psutil.Process(server.process.pid).num_fds()
+        assert open_files < 2000, "silent RPC connections are not hoarded"
+    finally:
+        for link in links:
+            link.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert_alive(server.port)
+
+
+def subscribe(port, stream):
+    link = socket.create_connection(("127.0.0.1", port), timeout=60)
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    link.sendall(struct.pack("<I", stream))
+    return link
+
+
+def watch_with_a_sleeper(port, stream_port, pid):
+    """A subscriber that never reads, beside one that does: (seconds, growth of the server in MB)."""
+    client, world = connect(port)
+    world = fresh(client)
+    camera = world.spawn_actor(
+        blueprint(world, "sensor.camera.rgb", image_size_x=800, image_size_y=600), carla.Transform()
+    )
+    world.tick()
+    # streams are numbered; the camera's is the newest, so the next ones are harmless to subscribe to
+    sleepers = [subscribe(stream_port, stream) for stream in range(1, 40) for _ in range(2)]
+    process = psutil.Process(pid)
+    with listening(camera) as (images,):
+        world.tick()
+        before = process.memory_info().rss
+        start = time.monotonic()
+        for _ in range(250):
+            frame = world.tick()
+            at(images, frame)
+        seconds = time.monotonic() - start
+        growth = (process.memory_info().rss - before) / 1e6
+    for link in sleepers:
+        link.close()
+    camera.destroy()
+    return seconds, growth
+
+
+def test_a_subscriber_that_never_reads_costs_neither_time_nor_memory(new_server, isolated):
+    server = new_server()
+    seconds, growth = isolated(watch_with_a_sleeper, server.port, server.stream_port, server.process.pid)
+    assert growth < 80, "250 frames are 480 MB"
+    assert seconds < 80
+
+
+VICTIM = """
+import sys, carla
+client = carla.Client("127.0.0.1", int(sys.argv[1]), 4)
+client.set_timeout(30)
+world = client.get_world()
+library = world.get_blueprint_library()
+camera = library.find("sensor.camera.rgb")
+camera.set_attribute("image_size_x", "1280"); camera.set_attribute("image_size_y", "720")
+sensor = world.spawn_actor(camera, carla.Transform())
+sensor.listen(lambda image: None)
+manager = client.get_trafficmanager()
+print("ready", flush=True)
+while True:
+    world.wait_for_tick()
+"""
+
+
+def still_works(port):
+    client, world = connect(port)
+    world = fresh(client)
+    camera = world.spawn_actor(
+        blueprint(world, "sensor.camera.rgb", image_size_x=64, image_size_y=32), carla.Transform()
+    )
+    with listening(camera) as (images,):
+        for _ in range(20):
+            at(images, world.tick())
+    camera.destroy()
+    return True
+
+
+def test_a_killed_client_leaves_the_others_alone(new_server, isolated):
+    server = new_server()
+    for _ in range(2):
+        victim = subprocess.Popen([sys.executable, "-c", VICTIM, str(server.port)], stdout=subprocess.PIPE, text=True)
+        assert victim.stdout is not None
+        assert victim.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.wait()
+        victim.stdout.close()
+    assert isolated(still_works, server.port)
+
+
+def test_half_a_request_and_then_nothing(blank_server):
+    links = []
+    for _ in range(20):
+        link = socket.create_connection(("127.0.0.1", blank_server.port), timeout=60)
+        link.sendall(msgpack.packb([0, 1, "get_map_data", [[False]]])[:-2])
+        links.append(link)
+    assert_alive(blank_server.port)
+    for link in links:
+        link.close()
+
+
+def start_command(*options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "carla_bridge.cli", "simulator", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_stops_cleanly(number, repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    process = start_command("--port", "0", "--seed", "3")
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert "listening on 127.0.0.1:" in line
+    assert_alive(int(line.split(":")[1].split(",")[0]))
+    process.send_signal(number)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert out.strip() == "Simulator stopped."
+    assert not err
+
+
+def test_a_port_in_use_is_one_sentence(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = start_command("--port", str(port - 1))
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert err.startswith(f"Error: cannot listen on 127.0.0.1:{port - 1}")
+    assert len(err.strip().splitlines()) == 1
