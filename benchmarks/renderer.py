@@ -19,7 +19,7 @@ import numpy as np
 
 from carla_bridge.simulator.renderer import PandaRenderer
 from carla_bridge.simulator.road_network import RoadKind, RoadNetwork
-from carla_bridge.simulator.scene import CameraView, Moment, MovingObject, Pose, TrafficLightState, Town, Weather
+from carla_bridge.simulator.scene import CameraView, Moment, MovingObject, Pose, Town, TrafficLightState, Weather
 from carla_bridge.simulator.semantics import Tag
 from carla_bridge.simulator.town import build_town
 from carla_bridge.simulator.vehicle_models import vehicle_models

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from carla_bridge.simulator.rendering.actors import Cast
 from carla_bridge.simulator.rendering.camera import pinhole
 from carla_bridge.simulator.rendering.composite import Compositor
+from carla_bridge.simulator.rendering.contact import ContactShadows
 from carla_bridge.simulator.rendering.engine import SUPERSAMPLING, Engine
 from carla_bridge.simulator.rendering.ground import define_bins, lay_ground
 from carla_bridge.simulator.rendering.instances import StaticInstances
@@ -30,12 +31,14 @@ class PandaRenderer:
         self._instances = Instances(self._engine, StaticInstances(town.objects), self._cast)
         self._compositor = Compositor(town)
         self._lamps = Lamps(self._engine.root)
+        self._shadows = ContactShadows(self._engine.root)
 
     def draw(self, moment: Moment, views: Sequence[CameraView]) -> list[Picture]:
         """Pictures of the same moment, one per view, in order; deterministic for equal arguments."""
         light = light_of(moment.weather)
         self._lamps.shine(light)
         scene = self._cast.scene(moment.moving)
+        self._shadows.lay(scene, light)
         pictures = []
         for view in views:
             camera = pinhole(view)

@@ -32,6 +32,7 @@ class Scene:
     centres: NDArray[np.float64]
     axes: NDArray[np.float64]
     positions: NDArray[np.float64]
+    extents: NDArray[np.float64]
     radii: NDArray[np.float64]
     thickness: NDArray[np.float64]
 
@@ -60,6 +61,7 @@ class Cast:
             centres,
             axes,
             positions,
+            extents,
             np.linalg.norm(extents, axis=1),
             2 * np.minimum(extents[:, 2], extents[:, :2].max(axis=1, initial=0)),
         )

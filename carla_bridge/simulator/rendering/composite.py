@@ -48,8 +48,8 @@ class Compositor:
                 planes[index] += glow * (np.float32(level) - planes[index])
         _breathe(planes, depth, light)
         self._put_sky(planes, sky, rays, light)
-        opaque = np.full(depth.shape, 255, np.float32)
-        bgra: NDArray[np.uint8] = np.asarray(cv2.convertScaleAbs(cv2.merge([*planes, opaque])), np.uint8)
+        opaque = np.full(depth.shape, 255, np.uint8)
+        bgra: NDArray[np.uint8] = np.asarray(cv2.merge([*map(cv2.convertScaleAbs, planes), opaque]), np.uint8)
         return Picture(bgra, drawn.tags, drawn.object_ids, depth)
 
     def _put_sky(self, planes: list[Image], sky: NDArray[np.bool_], rays: Rays, light: Light) -> None:

@@ -1,6 +1,6 @@
 """Which of many fixed nodes a camera may see, decided with whole arrays; the engine only meets those."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,9 +26,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Placed:
-    """A node, where it is, and between which distances of its cell it is shown."""
+    """What a node will be made of, where it is, and between which distances of its cell it is shown."""
 
-    node: PandaNode
+    make: Callable[[], PandaNode]
+    """Called when it is first seen."""
     low: NDArray[np.float32]
     high: NDArray[np.float32]
     cell: Cell
@@ -40,11 +41,11 @@ def cell_at(x: float, y: float, edge: float) -> Cell:
     return Cell((x // edge + 0.5) * edge, (y // edge + 0.5) * edge, edge / 2)
 
 
-def placed(node: PandaNode, meshes: Sequence[Mesh], cell: Cell, start: float, end: float) -> Placed:
-    """A node made of meshes, with their bounds."""
+def placed(make: Callable[[], PandaNode], meshes: Sequence[Mesh], cell: Cell, start: float, end: float) -> Placed:
+    """A node to be made of meshes, with their bounds."""
     low = np.min([mesh.points.min(axis=0) for mesh in meshes], axis=0)
     high = np.max([mesh.points.max(axis=0) for mesh in meshes], axis=0)
-    return Placed(node, low, high, cell, start, end)
+    return Placed(make, low, high, cell, start, end)
 
 
 class CulledNodes:
@@ -52,7 +53,8 @@ class CulledNodes:
 
     def __init__(self, parent: PandaNode, members: Sequence[Placed]) -> None:
         self._parent = parent
-        self._nodes = [member.node for member in members]
+        self._makers = [member.make for member in members]
+        self._nodes: dict[int, PandaNode] = {}
         boxes = np.array([(member.low, member.high) for member in members], np.float64).reshape(-1, 2, 3)
         halves = np.ptp(boxes, axis=1) / 2
         self._centres: NDArray[np.float64] = boxes.mean(axis=1)
@@ -72,4 +74,6 @@ class CulledNodes:
         hidden = screen.hides(self._centres[found], self._plan_radii[found], self._tops[found])
         self._parent.remove_all_children()
         for index in found[~hidden].tolist():
+            if index not in self._nodes:
+                self._nodes[index] = self._makers[index]()
             self._parent.add_child(self._nodes[index])

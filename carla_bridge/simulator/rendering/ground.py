@@ -7,6 +7,7 @@ textures of the software renderer.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from panda3d.core import CullBinManager, GeomNode, NodePath
@@ -66,19 +67,24 @@ def lay_ground(root: NodePath, surfaces: Sequence[Surface]) -> CulledNodes:
     for surface in surfaces:
         if surface.kind not in known:
             raise ValueError(f"the renderer has no colour for surfaces of kind {surface.kind!r}; add one to ground.py.")
-        x, y = surface.points.mean(axis=0).tolist()
+        x, y = surface.points[0].tolist()
         edge = _PAINT_CELL if surface.kind in _PAINTED else _CELL
         groups[known[surface.kind], cell_at(x, y, edge)].append(surface)
     members = []
     for (layer, cell), alike in groups.items():
         kind = SurfaceKind(alike[0].kind)
         mesh = _flat(alike, _COLOURS[kind])
-        node = GeomNode(kind.value)
-        node.add_geom(geom(mesh))
-        NodePath(node).set_bin(GROUND_BIN, layer)
-        members.append(placed(node, [mesh], cell, 0.0, _PAINTED.get(kind, _HORIZON)))
+        make = partial(_layer, kind.value, mesh, layer)
+        members.append(placed(make, [mesh], cell, 0.0, _PAINTED.get(kind, _HORIZON)))
     surfaces_path = ground.attach_new_node("surfaces")
     return CulledNodes(surfaces_path.node(), members)
+
+
+def _layer(name: str, mesh: Mesh, layer: int) -> GeomNode:
+    node = GeomNode(name)
+    node.add_geom(geom(mesh))
+    NodePath(node).set_bin(GROUND_BIN, layer)
+    return node
 
 
 def _flat(surfaces: Sequence[Surface], colour: Colour) -> Mesh:

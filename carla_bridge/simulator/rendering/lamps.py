@@ -22,7 +22,7 @@ class Lamps:
     def shine(self, light: Light) -> None:
         """Take colours and direction from the weather."""
         x, y, z = light.to_sun.tolist()
-        self._ambient.set_color((*(0.8 * light.ambient).tolist(), 1))
+        self._ambient.set_color((*(0.9 * light.ambient).tolist(), 1))
         self._sun.set_color((*light.sun.tolist(), 1))
         self._sun.set_direction(LVector3f(-y, -x, -max(z, 0.05)))
         self._fill.set_color((*(0.3 * light.ambient).tolist(), 1))

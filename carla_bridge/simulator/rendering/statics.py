@@ -7,6 +7,7 @@ node, with a simpler one for far away. Every building is a cell of its own.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -43,8 +44,8 @@ def make_scenery(root: NodePath, things: Sequence[StaticObject], textures: Mappi
     groups = _grouped([thing for thing in things if not thing.object_id])
     members = [
         placed(
-            _node(surfaces, textures),
-            [m for same in surfaces.values() for m in same],
+            partial(_node, surfaces, textures),
+            [mesh for same in surfaces.values() for mesh in same],
             group.cell,
             group.start,
             group.end,

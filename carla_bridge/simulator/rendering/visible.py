@@ -72,7 +72,7 @@ class Instances:
             object_id = scene.moving[index].actor_id % 65536
             for node, tag in self._cast.figure(scene, index, near):
                 found.append((distance, VisiblePart(node, tag, object_id)))
-        found.sort(key=lambda pair: pair[0])
+        found.sort(key=lambda pair: (pair[0], pair[1].object_id))
         return [part for _, part in found]
 
     def draw(self, camera: Pinhole, parts: Sequence[VisiblePart], background: tuple[float, float, float]) -> Identified:

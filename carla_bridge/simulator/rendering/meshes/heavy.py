@@ -37,7 +37,7 @@ def fire_engine(extent: Extent, paint: Colour, near: bool) -> tuple[Mesh, dict[s
     height, top = 2 * low * z, 2 * z
     extras = [
         box((-0.95 * x, -0.3 * y, height + 0.03), (0.6 * x, 0.3 * y, 0.5 * (height + top)), (170, 172, 175)),
-        box((0.62 * x, -0.6 * y, 0.9 * height), (0.75 * x, 0.6 * y, top), (40, 70, 220)),
+        box((0.68 * x, -0.55 * y, 0.9 * height), (0.74 * x, 0.55 * y, top), (40, 70, 220)),
     ]
     if near:
         for side in (1, -1):
