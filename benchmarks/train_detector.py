@@ -57,7 +57,7 @@ def learning_rate(step: int, steps: int, peak: float) -> float:
 @click.option("--seed", default=0)
 @click.option("--start", type=click.Path(path_type=Path, exists=True), help="Darknet weights to start from.")
 @click.option("--min-size", default=0.0, help="Score only objects with both sides at least this long.")
-def main(
+def train(
     train_on: Sequence[Path],
     test_on: Sequence[Path],
     out: Path,
@@ -150,4 +150,4 @@ def _report(console: Console, model: TinyYolo, groups: dict[str, list[Frame]], m
 
 
 if __name__ == "__main__":
-    main()
+    train()

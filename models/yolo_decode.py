@@ -60,7 +60,8 @@ class Detections:
 
 def split_head(head: Tensor, anchors: int) -> HeadMap:
     """Views on the raw map (N, anchors * (5 + classes), rows, columns), per anchor."""
-    parts = head.unflatten(1, (anchors, -1)).permute(0, 1, 3, 4, 2)
+    # Channels last on the way: the gradient then comes back in the layout in which convolutions are fast.
+    parts = head.permute(0, 2, 3, 1).unflatten(3, (anchors, -1)).permute(0, 3, 1, 2, 4)
     return HeadMap(parts[..., 0:2], parts[..., 2:4], parts[..., 4], parts[..., 5:])
 
 
@@ -155,7 +156,7 @@ def detect(
     confidence: float,
     overlap: float,
     limit: int = 100,
-    candidates: int = 400,
+    candidates: int = 200,
 ) -> Detections:
     """Turn raw head maps into detections: objectness times class probability, then non-maximum suppression.
 

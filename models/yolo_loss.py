@@ -34,9 +34,7 @@ class YoloLoss:
         targets = encode_boxes(boxes.to(head.dtype), anchors, (rows, columns))
         with torch.no_grad():
             predicted = decode_boxes(parts, anchors)
-            overlap = box_iou(predicted.flatten(1, 3), boxes[..., 1:].to(head.dtype), fmt="cxcywh")
-            overlap = overlap.masked_fill(boxes[:, None, :, 0] < 0, 0.0).view(*parts.objectness.shape, -1)
-            best = overlap.amax(dim=-1) if overlap.shape[-1] else torch.zeros_like(parts.objectness)
+            best = best_overlap(predicted, boxes.to(head.dtype))
             truth = elementwise_iou(predicted[targets.place], targets.box)
 
         at = targets.place
@@ -58,6 +56,15 @@ class YoloLoss:
         wanted = torch.zeros_like(best)
         wanted[targets.place] = truth
         return 0.5 * (weight * (objectness - wanted).square()).sum()
+
+
+def best_overlap(predicted: Tensor, boxes: Tensor) -> Tensor:
+    """The largest IoU of every predicted box (N, A, rows, columns, 4) with an object of its image, 0 without any."""
+    used = boxes[:, (boxes[..., 0] >= 0).any(dim=0)]
+    if not used.shape[1]:
+        return predicted.new_zeros(predicted.shape[:-1])
+    overlap: Tensor = box_iou(predicted.flatten(1, 3), used[..., 1:], fmt="cxcywh")
+    return overlap.masked_fill_(used[:, None, :, 0] < 0, 0.0).amax(dim=-1).view(predicted.shape[:-1])
 
 
 def elementwise_iou(first: Tensor, second: Tensor) -> Tensor:
