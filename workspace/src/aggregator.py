@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 _MAX_WAITERS = 4
 """Long polls held at once: gRPC has 8 threads, and uploads need some of them."""
+_LAST_WORDS_SECONDS = 10.0
+"""How long an aggregator that cannot go on waits for collaborators to ask, so that it can tell them."""
 _LAST_REPLY_SECONDS = 0.2
 """OpenFL's server is stopped without grace once everybody was told to quit; the last reply still has to leave."""
 
@@ -156,7 +158,10 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
         give_up = time.monotonic() + self.poll_seconds
         with self._turn:
             while True:
-                self._raise_failure()
+                if self._failure:
+                    self.quit_job_sent_to.append(collaborator_name)
+                    self._turn.notify_all()
+                    raise self._stopped()
                 if self._time_to_quit():
                     self.quit_job_sent_to.append(collaborator_name)
                     self._turn.notify_all()
@@ -171,6 +176,17 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
                 self._waiters += 1
                 self._turn.wait(patience)
                 self._waiters -= 1
+
+    def wait_for_work(self, names: list[str]) -> str:
+        """Wait until one of `names` has something to do, or is to be told that the federation is over."""
+        with self._turn:
+            while True:
+                if self._failure:
+                    raise self._stopped()
+                ready = names if self._time_to_quit() else [name for name in names if self._outstanding(name)]
+                if ready:
+                    return ready[0]
+                self._turn.wait()
 
     def get_aggregated_tensor(
         self,
@@ -349,20 +365,31 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
 
     # The end of the federation
 
+    def stop(self, reason: str) -> None:
+        """End the federation because of something that happened outside of it."""
+        with self._turn:
+            self._fail(reason)
+
     def _fail(self, reason: str) -> None:
         self._failure = reason
         self._turn.notify_all()
 
     def all_quit_jobs_sent(self) -> bool:
         """Wait until everybody has been told to quit, instead of being asked every five seconds."""
+
+        def everybody_knows() -> bool:
+            return set(self.quit_job_sent_to) >= set(self.authorized_cols)
+
         with self._turn:
-            self._turn.wait_for(lambda: self._failure or set(self.quit_job_sent_to) >= set(self.authorized_cols))
-        self._raise_failure()
+            self._turn.wait_for(lambda: self._failure or everybody_knows())
+            if self._failure:
+                self._turn.wait_for(everybody_knows, timeout=_LAST_WORDS_SECONDS)
         time.sleep(_LAST_REPLY_SECONDS)
+        if self._failure:
+            raise self._stopped()
         return True
 
-    def _raise_failure(self) -> None:
-        if self._failure:
-            raise FederationError(
-                f"The federation stopped: {self._failure}; what was learned before is in {self._checkpoint.path}."
-            )
+    def _stopped(self) -> FederationError:
+        return FederationError(
+            f"The federation stopped: {self._failure}; what was learned before is in {self._checkpoint.path}."
+        )
