@@ -24,6 +24,7 @@ ABC = ["a", "b", "c"]
 @pytest.fixture(autouse=True)
 def in_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("src.aggregator._LAST_WORDS_SECONDS", 0.1)
 
 
 def rows():
@@ -209,6 +210,33 @@ def test_when_all_are_refused_the_federation_stops_with_a_sentence():
         aggregator.all_quit_jobs_sent()
     with pytest.raises(FederationError, match=sentence):
         clients[0].poll()
+
+
+def test_a_failed_aggregator_waits_for_everybody_to_hear_of_it(monkeypatch):
+    monkeypatch.setattr("src.aggregator._LAST_WORDS_SECONDS", 60)
+    aggregator = make_aggregator(["a", "b"])
+    a, b = clients = make_clients(aggregator)
+    to_stage(clients, "train")
+    with aggregator._turn:
+        aggregator._fail("the disk is full")
+    heard = []
+
+    def serve():
+        try:
+            aggregator.all_quit_jobs_sent()
+        except FederationError as stopped:
+            heard.append(stopped.message)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    with pytest.raises(FederationError):
+        a.poll()
+    server.join(0.3)
+    assert server.is_alive(), "b does not know yet"
+    with pytest.raises(FederationError):
+        b.poll()
+    server.join(30)
+    assert "the disk is full" in heard[0]
 
 
 def test_a_waiting_client_is_told_that_the_federation_stopped():
