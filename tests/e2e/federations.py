@@ -1,0 +1,133 @@
+"""Real commands and processes for the end-to-end tests, and what a run leaves behind in comparable form."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fedagem.state_file import read_state
+
+BIN = Path(sys.executable).parent
+PATIENCE = 600.0
+"""Seconds for anything that works; a loaded machine needs many times what an idle one does."""
+ROUNDS = 10
+SETTINGS = [
+    *("--rounds", str(ROUNDS)),
+    *("--set", "task_runner.settings.model.template=models.mnist_cnn.SmallCNN"),
+    *("--set", "data_loader.settings.clients=2"),
+    *("--set", "data_loader.settings.partition.classes_per_client=5"),
+]
+
+
+def fedagem(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
+    return _start([BIN / "fedagem", *arguments], **options)
+
+
+def fx(directory: Path, *arguments: str) -> subprocess.Popen[str]:
+    return _start([BIN / "fx", *arguments], cwd=directory)
+
+
+def _start(command: list[str | Path], **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [str(part) for part in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "COLUMNS": "200", "PYTHONUNBUFFERED": "1"},
+        start_new_session=True,
+        **options,
+    )
+
+
+def finish(process: subprocess.Popen[str], patience: float = PATIENCE) -> tuple[int, str]:
+    """The exit code and everything the process said; it and its children are gone afterwards."""
+    try:
+        output, _ = process.communicate(timeout=patience)
+        return process.returncode, output
+    finally:
+        end(process)
+
+
+def end(*processes: subprocess.Popen[str]) -> None:
+    """End whatever is left of the processes and their children: each leads a session of its own."""
+    for process in processes:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        finally:
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+
+
+def wait_until(happened: Callable[[], bool], process: subprocess.Popen[str] | None = None) -> None:
+    began = time.monotonic()
+    while not happened():
+        assert time.monotonic() - began < PATIENCE, "it never happened"
+        assert process is None or process.poll() is None, f"ended too early: {finish(process)}"
+        time.sleep(0.02)
+
+
+def rows_of(run: Path) -> list[dict[str, Any]]:
+    path = run / "metrics.jsonl"
+    text = path.read_text() if path.exists() else ""
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def reached(run: Path, round_number: int) -> Callable[[], bool]:
+    """Whether something of a round has been aggregated."""
+    return lambda: any(row["round"] >= round_number for row in rows_of(run))
+
+
+def outcome(run: Path) -> dict[str, Any]:
+    """Everything that must not depend on how a run came about: metrics, models and the clients' memories."""
+    clock = {"seconds", "train_seconds", "bytes_down", "bytes_up"}
+    states = {}
+    for path in sorted((run / "local_state").rglob("*.state")):
+        state = read_state(path)
+        slots = {name: (tensor.dtype, tensor.numpy().tobytes()) for name, tensor in state["buffer"]["slots"].items()}
+        key = str(path.relative_to(run))
+        states[key] = {**state, "buffer": {**state["buffer"], "slots": slots}}
+    return {
+        "metrics": [row for row in rows_of(run) if row["metric"] not in clock],
+        "last": (run / "save" / "last.pbuf").read_bytes(),
+        "best": (run / "save" / "best.pbuf").read_bytes(),
+        "states": states,
+    }
+
+
+def assert_same_outcome(run: Path, reference: Path) -> None:
+    ours, theirs = outcome(run), outcome(reference)
+    assert ours["metrics"] == theirs["metrics"]
+    assert ours["states"].keys() == theirs["states"].keys()
+    for name, state in theirs["states"].items():
+        assert ours["states"][name] == state, name
+    assert ours["last"] == theirs["last"]
+    assert ours["best"] == theirs["best"]
+
+
+def fresh_copy(prepared: Path, target: Path) -> Path:
+    """A prepared run (certificates, initial model) in which nothing has happened yet."""
+    ignored = shutil.ignore_patterns(
+        "local_state", "metrics.jsonl", "results.json", "plots", "checkpoint.state", "logs"
+    )
+    shutil.copytree(prepared, target, ignore=ignored)
+    (target / "logs").mkdir()
+    return target
+
+
+def change_plan_file(run: Path, section: str, **settings: Any) -> None:
+    path = run / "plan" / "plan.yaml"
+    plan = yaml.safe_load(path.read_text())
+    plan[section]["settings"] |= settings
+    path.write_text(yaml.safe_dump(plan, sort_keys=False))

@@ -1,0 +1,37 @@
+"""SIGKILL at random moments: whoever is started again goes on as if nothing had happened."""
+
+import random
+import time
+
+from tests.e2e.federations import PATIENCE, assert_same_outcome, end, finish, fresh_copy, fx, reached, wait_until
+
+MEMBERS = {
+    "aggregator": ("aggregator", "start"),
+    "client_1": ("collaborator", "start", "-n", "client_1"),
+    "client_2": ("collaborator", "start", "-n", "client_2"),
+}
+KILLS = [(0, "client_1"), (1, "aggregator"), (3, "client_2"), (4, "aggregator"), (6, "client_1"), (7, "aggregator")]
+"""Who is killed once something of a round has been aggregated."""
+
+
+def test_kills_of_anybody_change_nothing(federated, tmp_path):
+    run = fresh_copy(federated, tmp_path / "run")
+    moments = random.Random()
+    seed = moments.randrange(10**6)
+    moments.seed(seed)
+    processes = {name: fx(run, *command) for name, command in MEMBERS.items()}
+    logs = []
+    try:
+        for round_number, victim in KILLS:
+            wait_until(reached(run, round_number))
+            time.sleep(moments.uniform(0, 0.6))
+            processes[victim].kill()
+            logs.append(finish(processes[victim])[1])
+            processes[victim] = fx(run, *MEMBERS[victim])
+        began = time.monotonic()
+        for name, process in processes.items():
+            code, output = finish(process, PATIENCE - (time.monotonic() - began))
+            assert code == 0, (seed, name, output[-3000:])
+    finally:
+        end(*processes.values())
+    assert_same_outcome(run, federated)

@@ -1,0 +1,82 @@
+"""One process or many over mutual TLS, stopped and resumed or not: the same numbers to the last bit."""
+
+import json
+import os
+import signal
+
+import psutil
+
+from tests.e2e.federations import (
+    ROUNDS,
+    SETTINGS,
+    assert_same_outcome,
+    end,
+    fedagem,
+    finish,
+    fresh_copy,
+    reached,
+    rows_of,
+    wait_until,
+)
+
+
+def test_a_simulation_and_a_federation_give_the_same(simulated, federated):
+    assert_same_outcome(federated, simulated)
+    ours, theirs = (json.loads((run / "results.json").read_text()) for run in (federated, simulated))
+    for key in ("plan", "method", "fedagem", "seed", "rounds", "clients", "accuracy_matrix", "accuracy", "forgetting"):
+        assert ours[key] == theirs[key], key
+    assert ours["rounds"] == ROUNDS
+    assert len(ours["accuracy_matrix"]["domain_il"]) == 6
+
+
+def test_the_same_bytes_go_over_the_wire_as_in_a_simulation(simulated, federated):
+    """What is not fetched twice in one is not fetched twice in the other."""
+
+    def uploads(run):
+        return [row for row in rows_of(run) if row["metric"] == "bytes_up"]
+
+    assert uploads(federated) == uploads(simulated)
+
+
+def test_ctrl_c_leaves_a_simulation_that_can_be_resumed(plan_path, simulated, tmp_path):
+    run = tmp_path / "run"
+    process = fedagem("simulate", plan_path, "--out", run, *SETTINGS)
+    try:
+        wait_until(reached(run, 2), process)
+        os.killpg(process.pid, signal.SIGINT)
+        code, output = finish(process)
+    finally:
+        end(process)
+    assert code == 130
+    assert "Stopped; nothing is lost. Go on with: fedagem simulate" in output
+    assert "Traceback" not in output
+    assert not (run / "save" / "last.pbuf").exists(), "it was still under way"
+    code, output = finish(fedagem("simulate", plan_path, "--out", run, "--resume", *SETTINGS))
+    assert code == 0, output
+    assert_same_outcome(run, simulated)
+
+
+def test_a_federation_that_loses_a_collaborator_says_so_and_can_be_resumed(plan_path, federated, tmp_path):
+    run = fresh_copy(federated, tmp_path / "run")
+    command = ("run", plan_path, "--out", run, "--resume", *SETTINGS)
+    process = fedagem(*command)
+    try:
+        wait_until(reached(run, 2), process)
+        [victim] = [
+            child
+            for child in psutil.Process(process.pid).children()
+            if child.cmdline()[-4:] == ["collaborator", "start", "-n", "client_2"]
+        ]
+        others = [child for child in psutil.Process(process.pid).children() if child != victim]
+        victim.kill()
+        code, output = finish(process)
+    finally:
+        end(process)
+    assert code == 2
+    assert "Error: client_2 was killed by SIGKILL; the end of" in output
+    assert "client_2.log" in output
+    assert "Traceback" not in output
+    assert not any(child.is_running() for child in others), "nobody is left behind"
+    code, output = finish(fedagem(*command))
+    assert code == 0, output
+    assert_same_outcome(run, federated)
