@@ -10,6 +10,7 @@ import yaml
 
 from fedagem.driving import DrivingSettings
 from fedagem.errors import PlanError
+from fedagem.federation_settings import AggregatorSettings, CollaboratorSettings
 from fedagem.rounds import RoundSettings
 from fedagem.settings import parse_settings, suggestion
 from fedagem.streams.stream_settings import StreamSettings
@@ -20,7 +21,9 @@ Plan = dict[str, Any]
 _SECTIONS = ("aggregator", "collaborator", "data_loader", "task_runner", "assigner", "tasks", "network")
 _OPTIONAL_SECTIONS = ("compression_pipeline", "straggler_handling_policy", "carla", "driving")
 _SCHEMAS: dict[str, type] = {
+    "src.aggregator.StagedAggregator": AggregatorSettings,
     "src.assigner.StagedAssigner": RoundSettings,
+    "src.collaborator.StagedCollaborator": CollaboratorSettings,
     "src.data_loader.TaskStreamLoader": StreamSettings,
     "src.driving_loader.DrivingLoader": DrivingSettings,
     "src.task_runner.FedAGemTaskRunner": TrainingSettings,
