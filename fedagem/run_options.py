@@ -1,7 +1,7 @@
 """The options that every command that runs a plan shares."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ class RunRequest:
 
 
 def run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command with PLAN and the options of a run; it is called with a RunRequest."""
+    """Decorate a command with PLAN and the options of a run; it is called with a RunRequest and its own options."""
 
     @click.argument("plan", type=click.Path(path_type=Path))
     @click.option("--rounds", type=click.IntRange(min=1), help="Rounds in all, instead of the plan's number.")
@@ -50,7 +50,8 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--out", type=click.Path(path_type=Path), help="The run's folder; by default under runs/.")
     @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
     def wrapper(plan: Path, **options: Any) -> None:
-        command(RunRequest(plan_path=plan, **options))
+        shared = {field.name: options.pop(field.name) for field in fields(RunRequest) if field.name in options}
+        command(RunRequest(plan_path=plan, **shared), **options)
 
     wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
     return wrapper

@@ -1,4 +1,4 @@
-"""`fedagem simulate`: the whole federation in one process."""
+"""`fedagem simulate`: the whole federation on this machine, without sockets."""
 
 import sys
 
@@ -11,14 +11,15 @@ from fedagem.run_options import RunRequest, run_options
 
 
 @click.command(name="simulate")
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Clients side by side.")
 @run_options
-def command(request: RunRequest) -> None:
-    """Run PLAN in one process, without sockets: same plan and seed, same numbers as `fedagem run`."""
+def command(request: RunRequest, workers: int) -> None:
+    """Run PLAN without sockets: same plan and seed, same numbers as `fedagem run`, with any number of workers."""
     directory, plan = request.open_run()
     rounds = plan["aggregator"]["settings"]["rounds_to_train"]
     try:
         with LiveView(directory, directory.name, rounds) as view, ProcessGroup(directory) as group:
-            group.start("simulation", [sys.executable, "-m", "src.simulate"])
+            group.start("simulation", [sys.executable, "-m", "src.simulate", "--workers", str(workers)])
             group.wait(view.refresh)
     except KeyboardInterrupt:
         interrupted("simulate", request, directory)

@@ -1,37 +1,38 @@
-"""A whole federation in one process, without sockets: the same aggregator, collaborators and task runner.
+"""A whole federation on one machine, without sockets: the same aggregator, collaborators and task runner.
 
-All clients share one worker, so memory grows with their buffers and not with their models. Run it inside a
-workspace: `python -m src.simulate`.
+All clients of a process share one model, so memory grows with their buffers and not with their models. Run it inside
+a workspace: `python -m src.simulate [--workers N]`.
 """
 
+import argparse
+import fcntl
+import logging
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 from openfl.federated import Plan
+from openfl.utilities.dataloading import initialize_minimal_dataloader
 from openfl.utilities.logging import setup_logger
 
 from src.aggregator import StagedAggregator
 from src.collaborator import StagedCollaborator
-from src.link import LocalLink
+from src.link import Link, LocalLink
+from src.workers import WorkerPool
+
+logger = logging.getLogger(__name__)
 
 
 def build_federation(plan: Plan) -> tuple[StagedAggregator, list[StagedCollaborator]]:
     """An aggregator and its collaborators, connected directly."""
     names: list[str] = plan.authorized_cols
-    loader = plan.get_data_loader(names[0])
-    first_runner = plan.get_task_runner(loader)
-    initial = {name: array.copy() for name, array in first_runner.get_tensor_dict().items()}
-    aggregator = plan.get_aggregator(tensor_dict=initial)
-    aggregator.poll_seconds = 0
-    collaborators = []
-    for name in names:
-        runner = first_runner
-        if name != names[0]:
-            runner = first_runner.for_loader(loader.for_client(plan.cols_data_paths[name]))
-        collaborators.append(_build_collaborator(plan, name, runner, LocalLink(aggregator, name)))
-    return aggregator, collaborators
+    runner = plan.get_task_runner(plan.get_data_loader(names[0]))
+    aggregator = _build_aggregator(plan, runner)
+    collaborators = _build_collaborators(plan, names, runner, lambda name: LocalLink(aggregator, name))
+    return aggregator, list(collaborators.values())
 
 
 def run_rounds(collaborators: list[StagedCollaborator]) -> None:
@@ -41,15 +42,70 @@ def run_rounds(collaborators: list[StagedCollaborator]) -> None:
         active = [collaborator for collaborator in active if collaborator.step()]
 
 
+def run_side_by_side(plan: Plan, workers: int) -> None:
+    """Spread the clients over worker processes; this one keeps the aggregator and needs no data."""
+    aggregator = _build_aggregator(plan, plan.get_task_runner(initialize_minimal_dataloader(plan)))
+    WorkerPool(aggregator, plan.authorized_cols, workers, build_some).run()
+
+
+def build_some(names: list[str], link_of: Callable[[str], Link]) -> dict[str, StagedCollaborator]:
+    """The collaborators of a worker process, of the workspace in the current directory."""
+    plan = _parse_plan()
+    runner = plan.get_task_runner(plan.get_data_loader(names[0]))
+    return _build_collaborators(plan, names, runner, link_of)
+
+
 def main() -> None:
     """Simulate the federation of the workspace in the current directory."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--workers", type=int, default=1, help="worker processes, each with some of the clients")
+    workers = options.parse_args().workers
+    plan = _parse_plan()
+    with _alone():
+        if workers > 1:
+            run_side_by_side(plan, min(workers, len(plan.authorized_cols)))
+        else:
+            run_rounds(build_federation(plan)[1])
+
+
+def _parse_plan() -> Plan:
     setup_logger("info")
-    plan = Plan.parse(Path("plan/plan.yaml"), Path("plan/cols.yaml"), Path("plan/data.yaml"))
-    _, collaborators = build_federation(plan)
-    run_rounds(collaborators)
+    return Plan.parse(Path("plan/plan.yaml"), Path("plan/cols.yaml"), Path("plan/data.yaml"))
 
 
-def _build_collaborator(plan: Plan, name: str, runner: Any, link: LocalLink) -> StagedCollaborator:
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One simulation per run: a second one waits for the first, and then finds the work done."""
+    with Path("simulation.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.warning("Waiting for another process that simulates this run")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build_aggregator(plan: Plan, runner: Any) -> StagedAggregator:
+    initial = {name: array.copy() for name, array in runner.get_tensor_dict().items()}
+    aggregator: StagedAggregator = plan.get_aggregator(tensor_dict=initial)
+    aggregator.poll_seconds = 0
+    return aggregator
+
+
+def _build_collaborators(
+    plan: Plan, names: list[str], first_runner: Any, link_of: Callable[[str], Link]
+) -> dict[str, StagedCollaborator]:
+    """Collaborators that share the first one's model and data set."""
+    collaborators = {}
+    for name in names:
+        runner = first_runner
+        if name != names[0]:
+            runner = first_runner.for_loader(first_runner.data_loader.for_client(plan.cols_data_paths[name]))
+        collaborators[name] = _build_collaborator(plan, name, runner, link_of(name))
+    return collaborators
+
+
+def _build_collaborator(plan: Plan, name: str, runner: Any, link: Link) -> StagedCollaborator:
     section = plan.config["collaborator"]
     collaborator: StagedCollaborator = Plan.build(
         section["template"],

@@ -1,0 +1,161 @@
+"""Clients side by side: worker processes with one model each, and the aggregator in the process that starts them.
+
+A client always belongs to the same worker, so its state stays where it is. A worker does one client's turn at a
+time and asks for everything over its pipe; the numbers are those of one client after the other.
+"""
+
+import ctypes
+import multiprocessing
+import signal
+import threading
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import click
+from openfl.utilities import TensorKey
+
+from fedagem.errors import FederationError
+from src.aggregator import ResultRefusedError, StagedAggregator
+from src.collaborator import StagedCollaborator
+from src.link import Link
+from src.results import Array
+
+_END_WITH_PARENT = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+BuildClients = Callable[[list[str], Callable[[str], Link]], dict[str, StagedCollaborator]]
+"""Makes the collaborators of some names, given the link of each."""
+
+
+class PipeLink:
+    """A collaborator's link over its worker's pipe."""
+
+    def __init__(self, pipe: Connection, received: dict[tuple[str, int, tuple[str, ...]], Array]) -> None:
+        self._pipe = pipe
+        self._received = received
+        """What this worker was sent: the global model crosses the pipe once for all of its clients."""
+
+    def get_tasks(self) -> tuple[list[str], int, int, bool]:
+        tasks, round_number, sleep_seconds, quit_now = self._ask("get_tasks")
+        return tasks or [], round_number, sleep_seconds, quit_now
+
+    def fetch(self, name: str, round_number: int, kind: tuple[str, ...]) -> Array:
+        key = (name, round_number, kind)
+        array: Array | None = self._ask("fetch", *key)
+        if array is None:
+            return self._received[key]
+        for old in [old for old in self._received if old[1] < round_number - 1]:
+            del self._received[old]
+        self._received[key] = array
+        return array
+
+    def send(self, round_number: int, task: str, tensors: dict[TensorKey, Array]) -> None:
+        refusal: str | None = self._ask("send", round_number, task, tensors)
+        if refusal is not None:
+            raise ResultRefusedError(refusal)
+
+    def _ask(self, *question: Any) -> Any:
+        self._pipe.send(question)
+        return self._pipe.recv()
+
+
+def work(pipe: Connection, names: list[str], build: BuildClients) -> None:
+    """A worker process: do the turns of the clients that it is told, until there are no more."""
+    ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    received: dict[tuple[str, int, tuple[str, ...]], Array] = {}
+    try:
+        clients = build(names, lambda _: PipeLink(pipe, received))
+        while (name := pipe.recv()) is not None:
+            pipe.send(("done", clients[name].step()))
+    except click.ClickException as problem:
+        pipe.send(("failed", problem.message))
+    except EOFError:
+        return
+    except Exception as problem:
+        traceback.print_exc()
+        pipe.send(("failed", f"{type(problem).__name__}: {problem}"))
+
+
+class WorkerPool:
+    """The worker processes of a simulation, each served by a thread beside the aggregator."""
+
+    def __init__(self, aggregator: StagedAggregator, names: list[str], count: int, build: BuildClients) -> None:
+        self._aggregator = aggregator
+        self._failures: list[str] = []
+        self._threads: list[threading.Thread] = []
+        self._processes: list[BaseProcess] = []
+        spawn = multiprocessing.get_context("spawn")
+        for number in range(count):
+            ours, theirs = spawn.Pipe()
+            mine = names[number::count]
+            process = spawn.Process(target=work, args=(theirs, mine, build), name=f"worker {number + 1}")
+            process.start()
+            theirs.close()
+            self._processes.append(process)
+            self._threads.append(threading.Thread(target=self._serve, args=(ours, mine, process), daemon=True))
+
+    def run(self) -> None:
+        """Let all workers go on until the federation is over; the first failure ends it."""
+        try:
+            for thread in self._threads:
+                thread.start()
+            for thread in self._threads:
+                thread.join()
+        finally:
+            for process in self._processes:
+                process.terminate()
+                process.join()
+        if self._failures:
+            raise FederationError(self._failures[0])
+
+    def _serve(self, pipe: Connection, names: list[str], process: BaseProcess) -> None:
+        active, sent = list(names), set[tuple[str, int, tuple[str, ...]]]()
+        try:
+            while active:
+                name = self._aggregator.wait_for_work(active)
+                pipe.send(name)
+                if not self._serve_turn(pipe, name, sent):
+                    active.remove(name)
+            pipe.send(None)
+        except (EOFError, OSError):
+            process.join()
+            self._fail(f"{process.name} of the simulation ended with exit code {process.exitcode}; resume to go on.")
+        except FederationError as problem:
+            self._fail(problem.message)
+        except Exception as problem:
+            traceback.print_exc()
+            self._fail(f"{type(problem).__name__}: {problem}")
+
+    def _serve_turn(self, pipe: Connection, name: str, sent: set[tuple[str, int, tuple[str, ...]]]) -> bool:
+        """Answer a client's questions until its turn is over; False when it has quit."""
+        while True:
+            kind, *arguments = pipe.recv()
+            if kind == "done":
+                return bool(arguments[0])
+            if kind == "failed":
+                raise FederationError(arguments[0])
+            pipe.send(self._answer(name, kind, arguments, sent))
+
+    def _answer(self, name: str, kind: str, arguments: list[Any], sent: set[tuple[str, int, tuple[str, ...]]]) -> Any:
+        if kind == "get_tasks":
+            return self._aggregator.get_tasks(name)
+        if kind == "fetch":
+            key = (arguments[0], arguments[1], arguments[2])
+            array = self._aggregator.lookup(*key, name)
+            if key in sent:
+                return None
+            sent.add(key)
+            return array
+        try:
+            self._aggregator.receive(name, *arguments)
+        except ResultRefusedError as refusal:
+            return str(refusal)
+        return None
+
+    def _fail(self, reason: str) -> None:
+        self._failures.append(reason)
+        self._aggregator.stop(reason)
