@@ -1,0 +1,171 @@
+"""How fast the embedded simulator ticks through the real CARLA client, how it starts, and whether it grows.
+
+    python -m benchmarks.simulator [--ticks 300] [--soak 20000]
+
+40 vehicles on autopilot and 20 walkers move all the time; every image of a tick is received before the next one.
+CPU time of the server is shown beside the rate, because a busy machine changes the one and not the other.
+"""
+
+import argparse
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import carla
+import psutil
+
+VEHICLES, WALKERS = 40, 20
+SIZE = (416, 256)
+SOAK_SIZE = (64, 40)
+
+
+def main() -> None:
+    """Print one JSON line per measurement."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("--ticks", type=int, default=300, help="ticks per measurement of speed")
+    options.add_argument("--soak", type=int, default=20_000, help="ticks of the measurement of memory")
+    arguments = options.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["HOME"] = home  # the client keeps the walkers' mesh there
+        start = time.perf_counter()
+        server = subprocess.Popen(
+            [sys.executable, "-m", "carla_bridge.cli", "simulator", "--port", "0"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        try:
+            assert server.stdout is not None
+            port = int(server.stdout.readline().split(":")[1].split(",")[0])
+            listening = time.perf_counter() - start
+            report("start-up", seconds_to_listen=listening)
+            measure(port, psutil.Process(server.pid), start, arguments.ticks, arguments.soak)
+        finally:
+            server.terminate()
+            server.wait()
+    sys.stdout.flush()
+    os._exit(0)  # the client library may abort in its static destructors; nothing is left to do
+
+
+def report(name: str, **figures: float) -> None:
+    print(json.dumps({"benchmark": name, **{key: round(value, 3) for key, value in figures.items()}}), flush=True)
+
+
+def measure(port: int, server: psutil.Process, start: float, ticks: int, soak: int) -> None:
+    """All measurements, in one world."""
+    client = carla.Client("127.0.0.1", port, 8)
+    client.set_timeout(60.0)
+    world = client.get_world()
+    settings = world.get_settings()
+    settings.synchronous_mode, settings.fixed_delta_seconds = True, 0.05
+    world.apply_settings(settings)
+    cars = populate(client, world)
+    rigs = [Rig(world, car, SIZE) for car in cars[:2]]
+    world.tick()
+    rigs[0].receive(world.tick())
+    report("start-up", seconds_to_first_image=time.perf_counter() - start)
+    rigs[1].stop()
+    for name, active in (("one pair", rigs[:1]), ("two pairs", rigs)):
+        for rig in active:
+            rig.listen()
+        report(name, **rate(world, server, active, ticks))
+    for rig in rigs:
+        rig.stop()
+    report("no cameras", **rate(world, server, [], ticks))
+    small = Rig(world, cars[2], SOAK_SIZE)
+    marks = []
+    for _ in range(10):
+        rate(world, server, [small], soak // 10)
+        marks.append(server.memory_info().rss / 1e6)
+    small.stop()
+    report("memory", ticks=soak, mb_after_a_tenth=marks[0], mb_at_the_end=marks[-1], mb_most=max(marks))
+
+
+class Rig:
+    """An RGB and an instance camera at the same place of a vehicle."""
+
+    def __init__(self, world: carla.World, car: carla.Vehicle, size: tuple[int, int]) -> None:
+        self._sensors = []
+        for kind in ("rgb", "instance_segmentation"):
+            blueprint = world.get_blueprint_library().find(f"sensor.camera.{kind}")
+            blueprint.set_attribute("image_size_x", str(size[0]))
+            blueprint.set_attribute("image_size_y", str(size[1]))
+            mount = carla.Transform(carla.Location(x=1.2, z=1.6))
+            self._sensors.append(world.spawn_actor(blueprint, mount, attach_to=car))
+        self._queues: list[queue.Queue[Any]] = []
+        self.listen()
+
+    def listen(self) -> None:
+        if not self._queues:
+            self._queues = [queue.Queue() for _ in self._sensors]
+            for sensor, images in zip(self._sensors, self._queues, strict=True):
+                sensor.listen(images.put)
+
+    def receive(self, frame: int) -> None:
+        for images in self._queues:
+            while images.get(timeout=60.0).frame < frame:
+                pass
+
+    def stop(self) -> None:
+        for sensor in self._sensors:
+            sensor.stop()
+        self._queues = []
+
+
+def populate(client: carla.Client, world: carla.World) -> list[carla.Vehicle]:
+    """Traffic everywhere, walkers on the pavements."""
+    library, command = world.get_blueprint_library(), carla.command
+    models = sorted(library.filter("vehicle.*"), key=lambda blueprint: blueprint.id)
+    manager = client.get_trafficmanager()
+    places = world.get_map().get_spawn_points()
+    batch = [
+        command.SpawnActor(models[number % len(models)], place).then(
+            command.SetAutopilot(command.FutureActor, True, manager.get_port())
+        )
+        for number, place in enumerate(places[: VEHICLES + 10])
+    ]
+    ids = [answer.actor_id for answer in client.apply_batch_sync(batch, False) if not answer.error]
+    client.apply_batch_sync([command.DestroyActor(number) for number in ids[VEHICLES:]], False)
+    pedestrians = list(library.filter("walker.pedestrian.*"))
+    walkers: list[carla.Walker] = []
+    while len(walkers) < WALKERS:
+        place = carla.Transform(world.get_random_location_from_navigation() + carla.Location(z=1.0))
+        walker = world.try_spawn_actor(pedestrians[len(walkers)], place)
+        if walker is not None:
+            walkers.append(walker)
+    world.tick()
+    for walker in walkers:
+        control = world.spawn_actor(library.find("controller.ai.walker"), carla.Transform(), walker)
+        control.start()
+        control.go_to_location(world.get_random_location_from_navigation())
+    world.tick()
+    return [world.get_actor(number) for number in ids[:VEHICLES]]
+
+
+def rate(world: carla.World, server: psutil.Process, rigs: list[Rig], ticks: int) -> dict[str, float]:
+    """Ticks per second, and milliseconds of the server's and the client's CPU per tick."""
+    me = psutil.Process()
+    for rig in rigs:
+        rig.receive(world.tick())
+    cpu = [sum(process.cpu_times()[:2]) for process in (server, me)]
+    start = time.perf_counter()
+    for _ in range(ticks):
+        frame = world.tick()
+        for rig in rigs:
+            rig.receive(frame)
+    seconds = time.perf_counter() - start
+    used = [sum(process.cpu_times()[:2]) - before for process, before in zip((server, me), cpu, strict=True)]
+    return {
+        "ticks_per_second": ticks / seconds,
+        "server_cpu_ms_per_tick": 1000 * used[0] / ticks,
+        "client_cpu_ms_per_tick": 1000 * used[1] / ticks,
+    }
+
+
+if __name__ == "__main__":
+    main()
