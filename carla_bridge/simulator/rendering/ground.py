@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from panda3d.core import CullBinManager, GeomNode, NodePath
+from panda3d.core import CullBinManager, GeomNode, NodePath, ShadeModelAttrib
 
 from carla_bridge.simulator.kinds import SurfaceKind
 from carla_bridge.simulator.rendering.culling import Cell, CulledNodes, cell_at, placed
@@ -59,6 +59,7 @@ def lay_ground(root: NodePath, surfaces: Sequence[Surface]) -> CulledNodes:
     ground = root.attach_new_node("ground")
     ground.set_depth_test(False)
     ground.set_depth_write(False)
+    ground.set_attrib(ShadeModelAttrib.make(ShadeModelAttrib.M_flat))
     land = GeomNode("land")
     land.add_geom(geom(_open_land()))
     ground.attach_new_node(land).set_bin(GROUND_BIN, 0)

@@ -5,7 +5,7 @@ import pytest
 
 from carla_bridge.simulator.kinds import ObjectKind, SurfaceKind
 from carla_bridge.simulator.renderer import PandaRenderer
-from carla_bridge.simulator.rendering import visible
+from carla_bridge.simulator.rendering import occlusion, visible
 from carla_bridge.simulator.scene import Moment, MovingObject, Picture, Pose, Town
 from carla_bridge.simulator.semantics import Tag
 from tests.carla_bridge.simulator.renderer_scene import WALKER, rectangle, street, thing, traffic, vehicle, view
@@ -106,3 +106,12 @@ def test_a_kind_without_a_shape_is_refused_by_name():
     object.__setattr__(odd, "kind", "zeppelin")
     with pytest.raises(ValueError, match="zeppelin"):
         PandaRenderer(Town("odd", [], [odd]))
+
+
+def test_what_buildings_hide_is_never_missed(renderer, monkeypatch):
+    views = [view(x=x, y=y, yaw=yaw) for x, y, yaw in ((-2, 0, 20), (20, 5, -60), (75, -12, 35), (40, 18, 150))]
+    culled = renderer.draw(Moment(traffic()), views)
+    monkeypatch.setattr(occlusion.Screen, "hides", lambda self, centres, radii, tops: np.zeros(len(centres), bool))
+    for with_culling, without in zip(culled, renderer.draw(Moment(traffic()), views), strict=True):
+        differing = (with_culling.tag != without.tag) | (with_culling.object_id != without.object_id)
+        assert differing.sum() <= 10
