@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from panda3d.core import (
     Camera,
-    ConfigVariableBool,
     DisplayRegion,
     FrameBufferProperties,
+    GeomNode,
     GraphicsEngine,
     GraphicsOutput,
     GraphicsPipe,
@@ -35,6 +35,8 @@ from panda3d.core import (
 )
 
 from carla_bridge.simulator.rendering.camera import Pinhole
+from carla_bridge.simulator.rendering.geoms import geom
+from carla_bridge.simulator.rendering.mesh import box
 from carla_bridge.simulator.semantics import Tag
 
 SUPERSAMPLING = 2
@@ -104,6 +106,7 @@ class Engine:
         self._camera_path = self.root.attach_new_node(self._camera)
         self._buffers: OrderedDict[tuple[int, int], _Buffer] = OrderedDict()
         self._host: GraphicsOutput | None = None
+        self._check_depth()
 
     def render(self, camera: Pinhole, background: tuple[float, float, float]) -> RawFrame:
         """Draw one frame; `background` is where nothing is, as red, green, blue in 0..1."""
@@ -129,6 +132,20 @@ class Engine:
         self._buffers.clear()
         self._engine.remove_all_windows()
         self.root.remove_node()
+
+    def _check_depth(self) -> None:
+        """Depth hangs on a debugging switch that a build of Panda3D may lack: see that it works."""
+        wall = GeomNode("wall")
+        wall.add_geom(geom(box((5, -50, -50), (6, 50, 50), (255, 255, 255))))
+        path = self.root.attach_new_node(wall)
+        ahead = Pinhole(8, 8, 4.0, np.zeros(3), np.eye(3))
+        depth = metres(self.render(ahead, (0.0, 0.0, 0.0)).steps())
+        path.remove_node()
+        if not np.allclose(depth, 5.0, atol=0.1):
+            raise RuntimeError(
+                "this build of Panda3D does not show its z-buffer (td-show-zbuffer), so there is no depth; "
+                "install the panda3d wheel of PyPI."
+            )
 
     def _buffer(self, width: int, height: int) -> _Buffer:
         if (width, height) in self._buffers:
@@ -168,11 +185,6 @@ class Engine:
         if output is None or not output.is_valid():
             raise RuntimeError(f"the software renderer gave no {width}x{height} buffer; ask for a smaller image.")
         return output
-
-
-def depth_is_readable() -> bool:
-    """Whether this build of Panda3D knows the switch that depth depends on."""
-    return bool(ConfigVariableBool("td-show-zbuffer").get_value())
 
 
 def transform(axes: NDArray[np.float64], position: NDArray[np.float64]) -> TransformState:
