@@ -1,6 +1,7 @@
 """The live view of a run: rounds, stage, losses, scores, buffers and the time that is left, read from metrics.jsonl."""
 
 import json
+import os
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ class LiveView:
     def __init__(self, directory: Path, title: str, rounds: int) -> None:
         self._path = directory / "metrics.jsonl"
         self._position = 0
+        self._file_number: int | None = None
         self._clients: dict[str, dict[str, float]] = defaultdict(dict)
         self._scores: dict[str, float] = {}
         self._progress = Progress(
@@ -48,6 +50,7 @@ class LiveView:
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
+            self._start_over_if_replaced(os.fstat(file.fileno()))
             file.seek(self._position)
             fresh = file.read()
         complete = fresh[: fresh.rfind(b"\n") + 1]
@@ -57,6 +60,13 @@ class LiveView:
         for line in complete.splitlines():
             self._take(json.loads(line))
         self._live.update(Group(self._progress, self._table()))
+
+    def _start_over_if_replaced(self, status: os.stat_result) -> None:
+        """A restarted aggregator takes back the rows of the round that it repeats, by writing the file anew."""
+        if status.st_ino != self._file_number or status.st_size < self._position:
+            self._file_number, self._position = status.st_ino, 0
+            self._clients.clear()
+            self._scores.clear()
 
     def _take(self, row: dict[str, Any]) -> None:
         metric, value = row["metric"], row["value"]
