@@ -1,125 +1,112 @@
-"""Many runs for one question: each in a folder of its own, side by side if asked, resumable one by one."""
+"""Many runs for one question: side by side if asked, each in a folder of its own, resumable one by one."""
 
-import json
-import subprocess
-import sys
-from collections.abc import Sequence
+import re
+import shutil
+import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Lock
-from typing import Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from fedagem.errors import FedAGemError
-
-_REFRESH_SECONDS = 0.5
+from fedagem.federation import start_federation, start_simulation
+from fedagem.plan import Plan
+from fedagem.processes import ProcessGroup
+from fedagem.results import write_results
+from fedagem.run_directory import create_run, resume_run
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run: a plan, what is changed in it, and where it goes."""
+    """One run: a complete plan and where it goes."""
 
-    plan: Path
+    title: str
+    plan: Plan
+    plan_name: str
     directory: Path
-    seed: int
-    assignments: tuple[str, ...] = ()
-    rounds: int | None = None
-    command: Literal["simulate", "run"] = "simulate"
+    federated: bool = False
+    """As a real federation of `fx` processes instead of a simulation; the numbers are the same."""
 
     @property
     def finished(self) -> bool:
-        """Whether the run has its results."""
+        """Whether its results are there."""
         return (self.directory / "results.json").exists()
 
-    def arguments(self) -> list[str]:
-        """The command line; a run that was begun is resumed."""
-        fedagem = str(Path(sys.executable).with_name("fedagem"))
-        line = [fedagem, self.command, str(self.plan), "--out", str(self.directory), "--seed", str(self.seed)]
-        line += [] if self.rounds is None else ["--rounds", str(self.rounds)]
-        line += [part for assignment in self.assignments for part in ("--set", assignment)]
-        return [*line, "--resume"] if (self.directory / "plan" / "plan.yaml").exists() else line
+
+class _StoppedError(Exception):
+    """The batch ends: by an interrupt, or because another run failed."""
 
 
-def run_jobs(jobs: Sequence[Job], parallel: int = 1) -> None:
-    """Run what is not finished, `parallel` at a time; a failure stops the rest and says which run failed and why."""
-    waiting = [job for job in jobs if not job.finished]
-    processes = _Processes()
-    columns = (
+def run_jobs(jobs: Sequence[Job], parallel: int) -> None:
+    """Bring every run to its end: finished ones are left alone, begun ones go on, the others start.
+
+    The first failure, or an interrupt, stops the rest; what they have learned so far stays on disk.
+    """
+    todo = list({job.directory: job for job in jobs if not job.finished}.values())
+    stop = threading.Event()
+    with _progress() as progress, ThreadPoolExecutor(max_workers=parallel) as pool:
+        overall = progress.add_task("runs", total=len(jobs), completed=len(jobs) - len(todo))
+
+        def one(job: Job) -> None:
+            if stop.is_set():
+                raise _StoppedError
+            bar = progress.add_task(job.title, total=job.plan["aggregator"]["settings"]["rounds_to_train"])
+            try:
+                _run(job, stop, lambda rounds: progress.update(bar, completed=rounds))
+            finally:
+                progress.remove_task(bar)
+            progress.advance(overall)
+
+        futures = [pool.submit(one, job) for job in todo]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            stop.set()
+    for problem in (future.exception() for future in futures):
+        if problem is not None and not isinstance(problem, _StoppedError):
+            raise problem
+
+
+def _run(job: Job, stop: threading.Event, show_rounds: Callable[[int], None]) -> None:
+    if (job.directory / "plan" / "plan.yaml").exists():
+        resume_run(job.directory, job.plan)
+    else:
+        shutil.rmtree(job.directory, ignore_errors=True)  # laid out by half when the batch was stopped
+        create_run(job.directory, job.plan, job.plan_name)
+
+    def refresh() -> None:
+        if stop.is_set():
+            raise _StoppedError
+        show_rounds(_rounds_done(job.directory / "metrics.jsonl"))
+
+    with ProcessGroup(job.directory) as group:
+        if job.federated:
+            start_federation(group, job.plan)
+        else:
+            start_simulation(group)
+        group.wait(refresh)
+    write_results(job.directory)
+
+
+def _rounds_done(metrics: Path) -> int:
+    """How many rounds have begun, from the end of the file."""
+    if not metrics.exists():
+        return 0
+    with metrics.open("rb") as file:
+        file.seek(max(metrics.stat().st_size - 4096, 0))
+        numbers = re.findall(rb'^{"round": (\d+)', file.read(), re.MULTILINE)
+    return int(numbers[-1]) if numbers else 0
+
+
+def _progress() -> Progress:
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
+        console=Console(stderr=True),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress, ThreadPoolExecutor(parallel) as pool:
-        total = progress.add_task("runs", total=len(jobs), completed=len(jobs) - len(waiting))
-        futures = [pool.submit(_run, job, progress, processes) for job in waiting]
-        try:
-            while True:
-                done, pending = wait(futures, timeout=_REFRESH_SECONDS, return_when=FIRST_EXCEPTION)
-                progress.update(total, completed=len(jobs) - len(waiting) + len(done))
-                for future in done:
-                    future.result()
-                if not pending:
-                    return
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            processes.stop()
-
-
-class _Processes:
-    """The runs under way, so that none outlives the batch."""
-
-    def __init__(self) -> None:
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._lock = Lock()
-        self._stopped = Event()
-
-    def start(self, arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
-        with self._lock, log.open("ab") as output:
-            if self._stopped.is_set():
-                raise FedAGemError("the batch was stopped.")
-            process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-            self._running.add(process)
-            return process
-
-    def stop(self) -> None:
-        with self._lock:
-            self._stopped.set()
-            for process in self._running:
-                process.terminate()
-        for process in self._running:
-            process.wait()
-
-
-def _run(job: Job, progress: Progress, processes: _Processes) -> None:
-    job.directory.parent.mkdir(parents=True, exist_ok=True)
-    log = job.directory.with_name(f"{job.directory.name}.log")
-    task = progress.add_task(job.directory.name, total=job.rounds)
-    process = processes.start(job.arguments(), log)
-    while True:
-        try:
-            code = process.wait(_REFRESH_SECONDS)
-            break
-        except subprocess.TimeoutExpired:
-            rounds = _rounds_done(job.directory / "metrics.jsonl")
-            progress.update(task, completed=rounds)
-    if code:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        reason = next((line for line in reversed(lines) if line.startswith("Error: ")), "Error: see its log")
-        raise FedAGemError(f"{job.directory.name} failed: {reason.removeprefix('Error: ')} (its log: {log})")
-    progress.remove_task(task)
-
-
-def _rounds_done(metrics: Path) -> int:
-    """The round of the last whole row."""
-    if not metrics.exists():
-        return 0
-    with metrics.open("rb") as file:
-        file.seek(max(file.seek(0, 2) - 4096, 0))
-        lines = file.read().splitlines()[1:-1]
-    return int(json.loads(lines[-1])["round"]) + 1 if lines else 0

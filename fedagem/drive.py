@@ -50,7 +50,9 @@ def shift_round(plan: Plan) -> int | None:
 
 
 def add_evaluation_frames(plan: Plan, name: str) -> None:
-    """Record the evaluation drive the first time, and point the plan to it; one vehicle per region."""
+    """Record the evaluation drive the first time, and point a plan without one to it; one vehicle per region."""
+    if plan["data_loader"]["settings"].get("evaluation", {}).get("paths"):
+        return
     settings = _settings(plan)
     section = copy.deepcopy(plan["carla"])
     section["vehicles"] = [{"name": region, "region": region} for region in settings.evaluation_regions]
@@ -63,6 +65,8 @@ def add_evaluation_frames(plan: Plan, name: str) -> None:
 
 def replay_training_frames(plan: Plan, name: str) -> None:
     """Record the whole drive the first time, and let the vehicles replay it instead of driving live."""
+    if not plan["data_loader"]["settings"].get("stream"):
+        return
     settings, loader = _settings(plan), plan["data_loader"]["settings"]
     seconds = plan["aggregator"]["settings"]["rounds_to_train"] * loader["seconds_per_round"]
     place = _record(plan["carla"], settings, seconds, f"{name}-drive")

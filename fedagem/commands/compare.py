@@ -1,10 +1,10 @@
 """`fedagem compare`: one plan under several methods and seeds, all on the same frames."""
 
+import copy
 import json
 from pathlib import Path
 
 import click
-import yaml
 from rich.console import Console
 
 from fedagem.batch import Job, run_jobs
@@ -12,7 +12,7 @@ from fedagem.comparison import comparison_table, draw_comparison, summarise_comp
 from fedagem.drive import add_evaluation_frames, is_driving, replay_training_frames
 from fedagem.errors import PlanError
 from fedagem.methods import METHODS
-from fedagem.plan import Plan, change_plan, check_plan, load_plan, set_rounds
+from fedagem.plan import Plan, change_plan, check_plan, check_sections, load_plan, set_rounds, set_seed
 from fedagem.report_page import write_page
 from fedagem.settings import suggestion
 
@@ -43,28 +43,27 @@ def command(
     chosen = {name: method_assignments(name) for name in methods.split(",")}
     plan = load_plan(plan_path)
     change_plan(plan, assignments)
-    check_plan(plan)
+    check_sections(plan)
     if rounds is not None:
         set_rounds(plan, rounds)
-        check_plan(plan)
+    check_plan(plan)
+    if is_driving(plan):
+        add_evaluation_frames(plan, plan_path.stem)
+        replay_training_frames(plan, plan_path.stem)
     out = out or Path("runs") / f"{plan_path.stem}-comparison"
-    frozen = _freeze(plan, plan_path.stem, out)
     work = [
         Job(
-            frozen,
-            out / f"{name}-seed{seed}",
-            seed,
-            _fitting(changes, plan),
-            command="run" if federated else "simulate",
+            f"{name}, seed {seed}", _variant(plan, changes, seed), plan_path.stem, out / f"{name}-seed{seed}", federated
         )
         for seed in range(seeds)
         for name, changes in chosen.items()
     ]
     run_jobs(work, jobs)
-    summary = summarise_comparison([job.directory for job in work])
+    directories = [job.directory for job in work]
+    summary = summarise_comparison(directories)
     (out / "comparison.json").write_text(json.dumps(summary, indent=2), encoding="utf-8")
-    pictures = draw_comparison([job.directory for job in work], out)
-    page = write_page([job.directory for job in work], out / "report.html")
+    pictures = draw_comparison(directories, out)
+    page = write_page(directories, out / "report.html")
     console = Console()
     console.print(comparison_table(summary))
     for path in (*pictures, out / "comparison.json", page):
@@ -81,29 +80,19 @@ def method_assignments(name: str) -> tuple[str, ...]:
     return (f"task_runner.settings.method={method}", f"task_runner.settings.fedagem={fedagem}")
 
 
-def _fitting(changes: tuple[str, ...], plan: Plan) -> tuple[str, ...]:
-    """Ideal gets a buffer that holds everything a client will ever see."""
-    if "task_runner.settings.method=ideal" not in changes:
-        return changes
-    loader, rounds = plan["data_loader"]["settings"], plan["aggregator"]["settings"]["rounds_to_train"]
-    if "seconds_per_round" not in loader:
-        raise PlanError("--methods ideal needs task_runner.settings.buffer.capacity raised by hand for this plan.")
-    frames = rounds * (int(loader["seconds_per_round"] / loader.get("frame_period", 1.0)) + 1)
-    capacity = frames * loader.get("epochs", 1)
-    return (*changes, f"task_runner.settings.buffer.capacity={capacity}")
-
-
-def _freeze(plan: Plan, name: str, out: Path) -> Path:
-    """Record the frames where they are driven live, and write the plan that every run starts from."""
-    if is_driving(plan):
-        if not plan["data_loader"]["settings"].get("evaluation", {}).get("paths"):
-            add_evaluation_frames(plan, name)
-        if plan["data_loader"]["settings"].get("stream"):
-            replay_training_frames(plan, name)
-    out.mkdir(parents=True, exist_ok=True)
-    frozen = out / f"{name}.yaml"
-    text = yaml.safe_dump(plan, sort_keys=False)
-    if frozen.exists() and frozen.read_text(encoding="utf-8") != text:
-        raise PlanError(f"{frozen} is of another comparison: give this one another folder with --out.")
-    frozen.write_text(text, encoding="utf-8")
-    return frozen
+def _variant(plan: Plan, changes: tuple[str, ...], seed: int) -> Plan:
+    """The plan of one method and seed; Ideal gets a buffer that holds everything a client will ever see."""
+    variant = copy.deepcopy(plan)
+    change_plan(variant, changes)
+    set_seed(variant, seed)
+    training, loader = variant["task_runner"]["settings"], variant["data_loader"]["settings"]
+    if training["method"] == "ideal":
+        if "seconds_per_round" not in loader:
+            raise PlanError(
+                "--methods ideal is for driving plans: a benchmark's plan needs its buffer.capacity raised."
+            )
+        frames = int(loader["seconds_per_round"] / loader.get("frame_period", 1.0)) + 1
+        rounds = variant["aggregator"]["settings"]["rounds_to_train"]
+        training.setdefault("buffer", {})["capacity"] = rounds * frames * loader.get("epochs", 1)
+    check_plan(variant)
+    return variant

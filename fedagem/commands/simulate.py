@@ -1,9 +1,8 @@
 """`fedagem simulate`: the whole federation on this machine, without sockets."""
 
-import sys
-
 import click
 
+from fedagem.federation import start_simulation
 from fedagem.finish import finish_run, interrupted
 from fedagem.live_view import LiveView
 from fedagem.processes import ProcessGroup
@@ -19,7 +18,7 @@ def command(request: RunRequest, workers: int) -> None:
     rounds = plan["aggregator"]["settings"]["rounds_to_train"]
     try:
         with LiveView(directory, directory.name, rounds) as view, ProcessGroup(directory) as group:
-            group.start("simulation", [sys.executable, "-m", "src.simulate", "--workers", str(workers)])
+            start_simulation(group, workers)
             group.wait(view.refresh)
     except KeyboardInterrupt:
         interrupted("simulate", request, directory)
