@@ -92,7 +92,7 @@ def train(
     with seeded_torch(seed, "model"):
         model = TinyYolo.of(config)
     if start is not None:
-        load_darknet_weights(model, start)
+        load_darknet_weights(model, start, with_head=False)
     objective = DetectionObjective(config.anchors, augmentation={})
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=decay)
     generator = derive_generator(seed, "batches")

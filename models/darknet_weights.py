@@ -7,20 +7,34 @@ mean and variance, then the kernel; per linear layer the bias, then the kernel.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from models.tiny_yolo import TinyYolo
+from models.tiny_yolo import VOC_ANCHORS, TinyYolo
 
 HEADER_INTEGERS = 3
 
 
-def load_darknet_weights(model: TinyYolo, path: Path) -> int:
+def pretrained_tiny_yolo(
+    weights: str,
+    classes: Sequence[str],
+    anchors: Sequence[Sequence[float]] = VOC_ANCHORS,
+    input_size: Sequence[int] = (416, 416),
+) -> TinyYolo:
+    """For plans: TinyYOLO at its published width, whose hidden layers start from a published weight file."""
+    model = TinyYolo(classes, anchors, input_size)
+    load_darknet_weights(model, Path(weights), with_head=False)
+    return model
+
+
+def load_darknet_weights(model: TinyYolo, path: Path, *, with_head: bool = True) -> int:
     """Fill the model from the file and return the number of images that the file says were seen.
 
-    A file whose number of values does not fit the model exactly is refused and the model left as it was.
+    Without the head, only the hidden layers are taken, for other classes or anchors than the file's. A file whose
+    number of values does not fit is refused and the model left as it was.
     """
     content = path.read_bytes()
     if len(content) < 4 * (HEADER_INTEGERS + 1):
@@ -32,15 +46,15 @@ def load_darknet_weights(model: TinyYolo, path: Path) -> int:
     start = 4 * HEADER_INTEGERS + seen_bytes
     seen = int.from_bytes(content[4 * HEADER_INTEGERS : start], "little")
 
-    targets = _tensors_in_file_order(model)
+    targets = _tensors_in_file_order(model, with_head)
     expected = sum(target.numel() for target in targets)
     found = (len(content) - start) / 4
-    if found != expected:
+    if found != expected if with_head else found < expected:
+        needed = "classes, number of anchors and width" if with_head else "the width"
         raise ValueError(
-            f"{path} holds {found:g} values, this TinyYOLO needs {expected}: "
-            "classes, number of anchors and width must be those of the weight file"
+            f"{path} holds {found:g} values, this TinyYOLO needs {expected}: {needed} must be those of the weight file"
         )
-    values = torch.frombuffer(bytearray(content[start:]), dtype=torch.float32)
+    values = torch.frombuffer(bytearray(content[start : start + 4 * expected]), dtype=torch.float32)
     if not bool(torch.isfinite(values).all()):
         raise ValueError(f"{path} holds values that are not finite numbers: the file is damaged")
     with torch.no_grad():
@@ -49,7 +63,7 @@ def load_darknet_weights(model: TinyYolo, path: Path) -> int:
     return seen
 
 
-def _tensors_in_file_order(model: TinyYolo) -> list[Tensor]:
+def _tensors_in_file_order(model: TinyYolo, with_head: bool) -> list[Tensor]:
     tensors: list[Tensor] = []
     for block in model.conv_blocks():
         norm = block.normalisation
@@ -57,4 +71,4 @@ def _tensors_in_file_order(model: TinyYolo) -> list[Tensor]:
         assert norm.running_var is not None
         tensors += [norm.bias, norm.weight, norm.running_mean, norm.running_var, block.convolution.weight]
     assert model.head.bias is not None
-    return [*tensors, model.head.bias, model.head.weight]
+    return [*tensors, model.head.bias, model.head.weight] if with_head else tensors

@@ -17,7 +17,7 @@ from fedagem.errors import DataError
 from fedagem.plan import load_plan
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
 
-MODEL_TEMPLATE = "models.tiny_yolo.TinyYolo"
+MODEL_TEMPLATES = ("models.tiny_yolo.TinyYolo", "models.darknet_weights.pretrained_tiny_yolo")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def load_detector(path: Path, plan: Path | None = None) -> Checkpoint:
         raise DataError(f"there is no model at {path}.")
     if path.suffix == ".pbuf":
         settings = _settings_of_plan(plan or path.resolve().parent.parent / "plan" / "plan.yaml", path)
-        model_settings = settings["model"].get("settings", {})
+        model_settings = {k: v for k, v in settings["model"].get("settings", {}).items() if k != "weights"}
         objective = settings.get("objective", {}).get("settings", {})
         return Checkpoint(_build(model_settings, read_openfl_model(path), path), objective)
     problem = f"{path} is not a model file of plain weights (.pt) or of OpenFL (.pbuf)."
@@ -65,8 +65,8 @@ def _settings_of_plan(plan: Path, model: Path) -> dict[str, Any]:
         raise DataError(f"{model} needs the plan of its run, which is not at {plan}: name it with --plan.")
     runner = load_plan(plan).get("task_runner", {}).get("settings", {})
     template = runner.get("model", {}).get("template")
-    if template != MODEL_TEMPLATE:
-        raise DataError(f"the plan {plan} trains {template!r}, which is not the detector {MODEL_TEMPLATE!r}.")
+    if template not in MODEL_TEMPLATES:
+        raise DataError(f"the plan {plan} trains {template!r}, which is not the detector {MODEL_TEMPLATES[0]!r}.")
     settings: dict[str, Any] = runner
     return settings
 

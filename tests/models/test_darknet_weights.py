@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.darknet_weights import load_darknet_weights
+from models.darknet_weights import load_darknet_weights, pretrained_tiny_yolo
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
 
 CONFIG = TinyYoloConfig(("car", "sign"), ((1.0, 1.0), (2.0, 2.0)), (64, 64), 0.05)
@@ -65,3 +65,24 @@ def test_damaged_values_are_refused(tmp_path):
         broken.head.bias[0] = float("nan")
     with pytest.raises(ValueError, match="not finite"):
         load_darknet_weights(TinyYolo.of(CONFIG), darknet_file(tmp_path / "w", broken))
+
+
+def test_hidden_layers_serve_other_classes(tmp_path):
+    published = trained_model(6)
+    other = TinyYolo(("a", "b", "c"), ((1.0, 1.0),), (64, 64), CONFIG.width)
+    head = other.head.weight.clone()
+    load_darknet_weights(other, darknet_file(tmp_path / "w", published), with_head=False)
+    images = torch.rand(2, 3, 64, 64)
+    assert torch.equal(other.eval().backbone(images), published.eval().backbone(images))
+    assert torch.equal(other.head.weight, head)
+    with pytest.raises(ValueError, match="the width must be"):
+        load_darknet_weights(TinyYolo(("a",), width=0.5), tmp_path / "w", with_head=False)
+
+
+def test_a_plan_can_start_from_published_weights(tmp_path):
+    torch.manual_seed(7)
+    published = TinyYolo(tuple("abcde"))
+    model = pretrained_tiny_yolo(str(darknet_file(tmp_path / "w", published)), ["car"], [[1.0, 1.0]], [64, 64])
+    assert model.config.classes == ("car",)
+    ours, theirs = model.conv_blocks()[-1].convolution, published.conv_blocks()[-1].convolution
+    assert torch.equal(ours.weight, theirs.weight)

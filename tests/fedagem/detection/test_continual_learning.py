@@ -106,6 +106,30 @@ def test_training_moves_batch_statistics_and_they_are_part_of_the_model():
     assert len(moved) == 16
 
 
+def test_a_federation_averages_batch_statistics_like_weights():
+    """With the aggregator's own mean; the counter stays a whole number, and evaluation depends on no batch."""
+    from src.results import weighted_mean
+
+    clients = [learner(seed=1), learner(seed=1)]
+    for number, client in enumerate(clients):
+        train(client, FedAvg(), 2 + number, seed=number)
+    states = [client.model.state_dict() for client in clients]
+    average = {
+        name: torch.from_numpy(weighted_mean([state[name].numpy() for state in states], [1.0, 1.0]))
+        for name in states[0]
+    }
+    mean = "backbone.0.1.running_mean"
+    assert torch.allclose(average[mean], (states[0][mean] + states[1][mean]) / 2)
+    assert average["backbone.0.1.num_batches_tracked"].dtype == torch.int64
+    model = TinyYolo.of(CONFIG)
+    model.load_state_dict(average)
+    frames = next(batches(1, seed=9))
+    with torch.no_grad():
+        together = clients[0].objective.logits(model.eval(), frames)
+        alone = clients[0].objective.logits(model, {"x": frames["x"][:1]})
+    assert torch.allclose(together[:1], alone, atol=1e-4)
+
+
 def test_a_loss_that_is_not_finite_stops_the_round_with_a_sentence():
     client = learner()
     bad = next(batches(1))
