@@ -20,9 +20,10 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from carla_bridge.config import FleetConfig, parse_config
+from carla_bridge.config import FleetConfig
 from carla_bridge.embedded import EmbeddedSimulator
 from carla_bridge.fleet_process import FleetProcess
+from carla_bridge.plan_section import parse_config
 from carla_bridge.recording import record
 from carla_bridge.stream.client import StreamClient
 from carla_bridge.stream.server import StreamServer

@@ -29,6 +29,7 @@ from carla_bridge.fleet_worker import (
     clean_server,
     run_fleet,
 )
+from carla_bridge.signals import uninterrupted
 
 SETUP_SECONDS = 240.0
 """A fleet that is not on the road by then hangs; loading one of CARLA's large maps takes minutes."""
@@ -43,6 +44,10 @@ logger = logging.getLogger(__name__)
 
 class ServerGoneError(ServerLostError):
     """The server's process is no more, so there is nothing to clean up."""
+
+
+class SilenceError(ServerLostError):
+    """Nothing was heard in time."""
 
 
 class InterruptedDriveError(BridgeError):
@@ -124,7 +129,10 @@ class FleetProcess:
     def begin(self, start: float) -> None:
         """Let the timeline begin at another second, before the first frame."""
         self._start = start
-        self._send(Begin(start))
+        try:
+            self._send(Begin(start))
+        except ServerLostError as loss:
+            self._replace(loss)
 
     def packets(self, until: float) -> Iterator[Packet]:
         """Every frame before second `until` that has not been handed out, each vehicle's in order."""
@@ -134,17 +142,27 @@ class FleetProcess:
             except ServerLostError as loss:
                 self._replace(loss)
 
+    def watch(self) -> None:
+        """While nothing is asked of the fleet: replace it if it, or its server, died in the meantime."""
+        try:
+            self._receive(0.0)
+        except SilenceError:
+            return
+        except ServerLostError as loss:
+            self._replace(loss)
+
     def interrupt(self) -> None:
         """Make a `packets` that runs in another thread raise InterruptedDriveError; `close` is still needed."""
         self._waker.send(None)
 
     def close(self) -> None:
         """Clean up the server, end the process, stop the embedded simulator."""
-        clean = self._end_process(CLEAN_UP_SECONDS)
-        if not clean and self._simulator is None:
-            self._clean_server()
-        self._stop_simulator()
-        self._directory.cleanup()
+        with uninterrupted():
+            clean = self._end_process(CLEAN_UP_SECONDS)
+            if not clean and self._simulator is None:
+                self._clean_server()
+            self._stop_simulator()
+            self._directory.cleanup()
 
     def _drive(self, until: float) -> Iterator[Packet]:
         self._send(Advance(until))
@@ -174,7 +192,7 @@ class FleetProcess:
             if self._wake in ready:
                 raise InterruptedDriveError("the fleet was told to end")
             if not ready:
-                raise ServerLostError(f"the fleet has been silent for {timeout:g} s")
+                raise SilenceError(f"the fleet has been silent for {timeout:g} s")
             if self._connection not in ready:
                 raise ServerGoneError("the server closed its connections")
             try:

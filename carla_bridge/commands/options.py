@@ -7,8 +7,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
-from carla_bridge.config import FleetConfig, parse_config, read_plan
+from carla_bridge.config import FleetConfig
 from carla_bridge.errors import BridgeError
+from carla_bridge.plan_section import parse_config, read_plan
 from carla_bridge.signals import termination_raises
 from carla_bridge.snippets import SnippetError
 

@@ -86,30 +86,24 @@ class Retention:
         with self._changed:
             return [gap for gap in self._gaps if start <= gap.at < end]
 
-    def wait_for_begin(self) -> float | None:
-        """The second at which the timeline begins, once that is clear; None where the stream closes first.
+    def wait_for_begin(self, patience: float) -> float | None:
+        """The second at which the timeline begins, or None where that is not clear yet.
 
         It is 0 as soon as somebody asks for second 0. Collaborators that resume a run may be one window apart,
         so it then is the earliest of all their requests.
         """
         with self._changed:
-            while not self._closed:
-                asked = [shelf.start for shelf in self._shelves.values() if shelf.end is not None]
-                if asked and (min(asked) == 0 or len(asked) == len(self._shelves)):
-                    self._begin = self._produced = min(asked)
-                    return self._begin
-                self._changed.wait()
-            return None
+            self._changed.wait_for(lambda: self._closed or self._first_asked() is not None, patience)
+            self._begin = self._first_asked()
+            self._produced = self._begin or 0.0
+            return self._begin
 
-    def wait_for_goal(self) -> float | None:
-        """How far the world should drive now, once it should at all; None where the stream closes first."""
+    def wait_for_goal(self, patience: float) -> float | None:
+        """How far the world should drive now, or None where nobody needs it to."""
         with self._changed:
-            while not self._closed:
-                goal = self._goal()
-                if goal > self._produced:
-                    return goal
-                self._changed.wait()
-            return None
+            self._changed.wait_for(lambda: self._closed or self._goal() > self._produced, patience)
+            goal = self._goal()
+            return goal if goal > self._produced else None
 
     def put(self, packet: Packet) -> None:
         with self._changed:
@@ -143,13 +137,18 @@ class Retention:
             self._changed.notify_all()
 
     @property
-    def seconds_produced(self) -> float:
-        return self._produced
+    def closed(self) -> bool:
+        return self._closed
 
     def count(self) -> int:
         """Frames held now."""
         with self._changed:
             return sum(len(shelf.times) for shelf in self._shelves.values())
+
+    def _first_asked(self) -> float | None:
+        asked = [shelf.start for shelf in self._shelves.values() if shelf.end is not None]
+        clear = asked and (min(asked) == 0 or len(asked) == len(self._shelves))
+        return min(asked) if clear else None
 
     def _goal(self) -> float:
         wanted = max((shelf.end for shelf in self._shelves.values() if shelf.end is not None), default=0.0)

@@ -17,6 +17,8 @@ from carla_bridge.stream.retention import Retention
 from carla_bridge.stream.wire import MAX_REQUEST, PROTOCOL, Channel, StreamClosedError, StreamError, proof
 
 HANDSHAKE_SECONDS = 10.0
+IDLE_SECONDS = 2.0
+"""A world that nobody needs is looked after so often."""
 MAX_CONNECTIONS = 64
 SHORTEST_TOKEN = 16
 
@@ -91,14 +93,18 @@ class StreamServer:
         self._fleet.interrupt()
 
     def _produce(self) -> None:
-        begin = self.retention.wait_for_begin()
-        if begin is None:
-            return
-        self._fleet.begin(begin)
-        while (goal := self.retention.wait_for_goal()) is not None:
-            for packet in self._fleet.packets(goal):
-                self.retention.put(packet)
-            self.retention.reached(goal)
+        begun = False
+        while not self.retention.closed:
+            if not begun:
+                begin = self.retention.wait_for_begin(IDLE_SECONDS)
+                if begin is not None:
+                    self._fleet.begin(begin)
+                    begun = True
+            elif (goal := self.retention.wait_for_goal(IDLE_SECONDS)) is not None:
+                for packet in self._fleet.packets(goal):
+                    self.retention.put(packet)
+                self.retention.reached(goal)
+            self._fleet.watch()
 
     def handle(self, connection: socket.socket) -> None:
         """One collaborator, from handshake to goodbye."""

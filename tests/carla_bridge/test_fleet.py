@@ -15,9 +15,9 @@ from scipy import ndimage
 
 from carla_bridge.annotation import DEFAULT_TAGS, RIDER
 from carla_bridge.cleanup import all_actors
-from carla_bridge.config import parse_config
 from carla_bridge.connection import connect
 from carla_bridge.errors import ConfigError, ServerUnreachableError
+from carla_bridge.plan_section import parse_config
 from carla_bridge.regions import speed_limits
 
 REGIONS = {"city": {"max_speed": 55}, "highway": {"min_speed": 80}}

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import yaml
 
-from carla_bridge.config import parse_config
 from carla_bridge.fleet_process import FleetProcess
+from carla_bridge.plan_section import parse_config
 from carla_bridge.recording import is_complete, record
 from carla_bridge.snippets import SnippetSource, find_snippets
 

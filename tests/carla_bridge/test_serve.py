@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+import pytest
 import yaml
 
 SCRIPT = Path(__file__).with_name("collaborator.py")
@@ -142,6 +143,7 @@ def test_two_collaborators_get_disjoint_complete_ordered_windows_and_a_killed_on
         assert serve.process.returncode in (0, 128 + signal.SIGTERM)
 
 
+@pytest.mark.timeout(900)
 def test_a_killed_fleet_and_a_killed_simulator_are_replaced_and_the_timeline_goes_on(tmp_path, environment):
     with serving(tmp_path, environment) as serve:
         one = collaborator(serve, "vehicle_1", 0, 16, environment)
@@ -153,17 +155,23 @@ def test_a_killed_fleet_and_a_killed_simulator_are_replaced_and_the_timeline_goe
             serve.child(victim).kill()
             wait_for(lambda kills=kills: len(serve.gaps()) >= kills, 90)
             noticed = next(event["wall_time"] for event in serve.events() if event["wall_time"] > killed_at)
-            assert noticed - killed_at < 10
+            assert noticed - killed_at < 30
         finish(one, two)
         for vehicle in ("vehicle_1", "vehicle_2"):
             assert [row["time"] for row in frames(serve, vehicle)] == expected_times(16)
         assert [0 < gap["at"] <= 16 for gap in serve.gaps()] == [True, True]
+        # Nobody asks for anything now; the world is looked after all the same.
+        serve.child("carla_bridge.embedded").kill()
+        wait_for(lambda: len(serve.gaps()) == 3, 90)
+        finish(collaborator(serve, "vehicle_1", 16, 18, environment))
+        assert [row["time"] for row in frames(serve, "vehicle_1")] == expected_times(18)
         children = psutil.Process(serve.process.pid).children(recursive=True)
         serve.stop()
         _, alive = psutil.wait_procs(children, 20)
         assert not alive
 
 
+@pytest.mark.timeout(900)
 def test_a_killed_serve_takes_its_children_along_and_a_new_one_continues(tmp_path, environment):
     with serving(tmp_path, environment) as serve:
         one = collaborator(serve, "vehicle_1", 0, 8, environment)

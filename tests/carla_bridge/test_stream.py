@@ -53,6 +53,9 @@ class CountingWorld:
                 yield Packet(name, self.time, packed)
             self.time += 1
 
+    def watch(self):
+        pass
+
     def interrupt(self):
         pass
 
