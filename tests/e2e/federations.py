@@ -1,11 +1,13 @@
 """Real commands and processes for the end-to-end tests, and what a run leaves behind in comparable form."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,50 +29,52 @@ SETTINGS = [
 ]
 
 
-def fedagem(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
-    return _start([BIN / "fedagem", *arguments], **options)
+class Process(subprocess.Popen[bytes]):
+    """Leads a session of its own and speaks into a file: a pipe that nobody reads would stop it when full."""
+
+    def __init__(self, *command: str | Path, cwd: Path | None = None) -> None:
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115
+        super().__init__(
+            [str(part) for part in command],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "COLUMNS": "200", "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,
+        )
+
+    def said(self) -> str:
+        """Everything it has said so far; its own place in the file is left alone."""
+        descriptor = self._output.fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
 
-def fx(directory: Path, *arguments: str) -> subprocess.Popen[str]:
-    return _start([BIN / "fx", *arguments], cwd=directory)
+def fedagem(*arguments: str | Path) -> Process:
+    return Process(BIN / "fedagem", *arguments)
 
 
-def _start(command: list[str | Path], **options: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [str(part) for part in command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "COLUMNS": "200", "PYTHONUNBUFFERED": "1"},
-        start_new_session=True,
-        **options,
-    )
+def fx(directory: Path, *arguments: str) -> Process:
+    return Process(BIN / "fx", *arguments, cwd=directory)
 
 
-def finish(process: subprocess.Popen[str], patience: float = PATIENCE) -> tuple[int, str]:
+def finish(process: Process, patience: float = PATIENCE) -> tuple[int, str]:
     """The exit code and everything the process said; it and its children are gone afterwards."""
     try:
-        output, _ = process.communicate(timeout=patience)
-        return process.returncode, output
+        return process.wait(patience), process.said()
     finally:
         end(process)
 
 
-def end(*processes: subprocess.Popen[str]) -> None:
-    """End whatever is left of the processes and their children: each leads a session of its own."""
+def end(*processes: Process) -> None:
+    """End whatever is left of the processes and their children."""
     for process in processes:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-        finally:
-            process.wait()
-            if process.stdout:
-                process.stdout.close()
+        process.wait()
 
 
-def wait_until(happened: Callable[[], bool], process: subprocess.Popen[str] | None = None) -> None:
+def wait_until(happened: Callable[[], bool], process: Process | None = None) -> None:
     began = time.monotonic()
     while not happened():
         assert time.monotonic() - began < PATIENCE, "it never happened"
