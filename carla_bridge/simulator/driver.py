@@ -105,22 +105,17 @@ class Driver:
         self.goals.clear()
         self._replan()
 
-    def advance(self) -> None:
-        """Find out how far the vehicle has come along its route; its rear axle is what follows the path."""
-        pose, back = self.vehicle.pose, self.vehicle.model.wheelbase / 2
-        yaw = pose.yaw * pi / 180.0
-        x, y = pose.x - back * cos(yaw), pose.y - back * sin(yaw)
-        base = self._base
-        near = self._points[base : base + 12]
-        gap = (near[:, 0] - x) ** 2 + (near[:, 1] - y) ** 2
-        best = int(gap.argmin())
-        if gap[best] > LOST * LOST:
-            self.find_lane()
-            return
-        px, py, yaw, bend, *_ = near[best].tolist()
-        along = (x - px) * cos(yaw) + (y - py) * sin(yaw)
-        self.aside = -(x - px) * sin(yaw) + (y - py) * cos(yaw) - bend * along * along / 2
-        self.heading = yaw + bend * along
+    def near(self, into: Floats) -> None:
+        """Copy the rows of the route in which the rear axle must be."""
+        rows = self._points[self._base : self._base + len(into)]
+        into[: len(rows)] = rows
+        into[len(rows) :] = rows[-1]
+
+    def arrive(self, best: int, along: float, aside: float, heading: float) -> None:
+        """Move on along the route: the rear axle is `along` metres behind or beyond row `best` of the near ones."""
+        self.aside, self.heading = aside, heading
+        base, back = self._base, self.vehicle.model.wheelbase / 2
+        best = min(best, len(self._arc) - 1 - base)
         self._base = base + max(best - 3, 0)
         self.s = max(0.0, float(self._arc[base + best]) + along + back)
         moved_on = False

@@ -1,9 +1,13 @@
 """How vehicles answer throttle, steering and brake: a kinematic bicycle with limited grip."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from math import atan, copysign, cos, degrees, exp, hypot, radians, sin, tan
+from math import copysign, exp, radians
+
+import numpy as np
 
 from carla_bridge.simulator.actors import ZERO, Vector, Vehicle
+from carla_bridge.simulator.path import Floats
 from carla_bridge.simulator.posing import wrap
 from carla_bridge.simulator.scene import Pose
 
@@ -18,50 +22,74 @@ STEERING_RATE = 4.0
 LONGEST_STEP = 0.05
 
 
-def steering_lock(vehicle: Vehicle) -> float:
-    """The largest angle of the front wheels at the present speed, in radians."""
-    fade = max(0.35, 1.0 - abs(vehicle.speed) / 45.0)
-    return radians(vehicle.model.max_steer) * fade
+def steering_locks(at_rest: Floats, speeds: Floats) -> Floats:
+    """The largest angles of the front wheels at the present speeds; faster vehicles steer less."""
+    locks: Floats = at_rest * np.maximum(0.35, 1.0 - np.abs(speeds) / 45.0)
+    return locks
 
 
-def step_vehicle(vehicle: Vehicle, dt: float) -> None:
-    """Advance one vehicle by `dt` seconds, in pieces short enough to stay smooth."""
-    before = vehicle.velocity
-    yaw_before = vehicle.pose.yaw
-    if not vehicle.simulates_physics:
-        vehicle.velocity = vehicle.angular_velocity = vehicle.acceleration = ZERO
-        vehicle.speed = vehicle.sideways = 0.0
+def step_vehicles(vehicles: Sequence[Vehicle], dt: float) -> None:
+    """Advance all vehicles by `dt` seconds, in pieces short enough to stay smooth."""
+    moving = [vehicle for vehicle in vehicles if vehicle.simulates_physics]
+    for vehicle in vehicles:
+        if not vehicle.simulates_physics:
+            vehicle.velocity = vehicle.angular_velocity = vehicle.acceleration = ZERO
+            vehicle.speed = vehicle.sideways = 0.0
+    if not moving:
         return
+    before = [(vehicle.velocity, vehicle.pose.yaw) for vehicle in moving]
     pieces = max(1, -int(-dt // LONGEST_STEP))
     for _ in range(pieces):
-        _advance(vehicle, dt / pieces)
-    ax, ay = (vehicle.velocity[0] - before[0]) / dt, (vehicle.velocity[1] - before[1]) / dt
-    vehicle.acceleration = (ax, ay, 0.0)
-    vehicle.angular_velocity = (0.0, 0.0, wrap(vehicle.pose.yaw - yaw_before) / dt)
+        _advance(moving, dt / pieces)
+    for vehicle, (velocity, yaw) in zip(moving, before, strict=True):
+        ax, ay = (vehicle.velocity[0] - velocity[0]) / dt, (vehicle.velocity[1] - velocity[1]) / dt
+        vehicle.acceleration = (ax, ay, 0.0)
+        vehicle.angular_velocity = (0.0, 0.0, wrap(vehicle.pose.yaw - yaw) / dt)
 
 
-def _advance(vehicle: Vehicle, dt: float) -> None:
-    pose = vehicle.pose
-    yaw = radians(pose.yaw)
-    if vehicle.constant_velocity is not None:
-        ahead, aside, _ = vehicle.constant_velocity
-        vehicle.speed, vehicle.sideways = ahead, aside
-    else:
-        vehicle.speed = _new_speed(vehicle, dt)
-        vehicle.sideways *= exp(-4.0 * dt)
-    _turn_wheels(vehicle, dt)
-    speed, base = vehicle.speed, vehicle.model.wheelbase
-    slip = atan(0.5 * tan(vehicle.steering))
-    rate = speed * cos(slip) * tan(vehicle.steering) / base
-    if abs(rate * speed) > GRIP:
-        rate = copysign(GRIP / abs(speed), rate)
-        slip = atan(0.5 * base * rate / max(abs(speed), 0.1)) * copysign(1.0, speed)
-    heading = yaw + slip + rate * dt / 2
-    vx = speed * cos(heading) - vehicle.sideways * sin(yaw)
-    vy = speed * sin(heading) + vehicle.sideways * cos(yaw)
-    vehicle.velocity = (vx, vy, 0.0)
-    vehicle.travelled += speed * dt
-    vehicle.pose = Pose(pose.x + vx * dt, pose.y + vy * dt, 0.0, 0.0, wrap(pose.yaw + degrees(rate * dt)), 0.0)
+def _advance(vehicles: Sequence[Vehicle], dt: float) -> None:
+    for vehicle in vehicles:
+        if vehicle.constant_velocity is not None:
+            vehicle.speed, vehicle.sideways, _ = vehicle.constant_velocity
+        else:
+            vehicle.speed = _new_speed(vehicle, dt)
+            vehicle.sideways *= exp(-4.0 * dt) if vehicle.sideways else 0.0
+    rows = np.array(
+        [
+            (v.speed, v.sideways, v.steering, _wanted_angle(v), v.model.max_steer, v.model.wheelbase, *_place(v))
+            for v in vehicles
+        ]
+    )
+    speed, sideways, steering, wanted, lock, base, x, y, yaw = rows.T
+    locks = steering_locks(np.radians(lock), speed)
+    ackermann = np.array([vehicle.ackermann is not None for vehicle in vehicles])
+    wanted = np.where(ackermann, np.clip(wanted, -locks, locks), wanted * locks)
+    steering = steering + np.clip(wanted - steering, -STEERING_RATE * dt, STEERING_RATE * dt)
+    slip = np.arctan(0.5 * np.tan(steering))
+    rate = speed * np.cos(slip) * np.tan(steering) / base
+    fastest = GRIP / np.maximum(np.abs(speed), 0.1)
+    sliding = np.abs(rate) > fastest
+    rate = np.clip(rate, -fastest, fastest)
+    gripless = np.arctan(0.5 * base * rate / np.maximum(np.abs(speed), 0.1)) * np.sign(speed)
+    heading = yaw + np.where(sliding, gripless, slip) + rate * dt / 2
+    vx = speed * np.cos(heading) - sideways * np.sin(yaw)
+    vy = speed * np.sin(heading) + sideways * np.cos(yaw)
+    turned = (np.degrees(yaw + rate * dt) + 180.0) % 360.0 - 180.0
+    results = zip(vehicles, *(c.tolist() for c in (steering, vx, vy, x + vx * dt, y + vy * dt, turned)), strict=True)
+    for vehicle, angle, east, south, new_x, new_y, degrees in results:
+        vehicle.steering = angle
+        vehicle.velocity = (east, south, 0.0)
+        vehicle.travelled += vehicle.speed * dt
+        vehicle.pose = Pose(new_x, new_y, 0.0, 0.0, degrees, 0.0)
+
+
+def _place(vehicle: Vehicle) -> tuple[float, float, float]:
+    return vehicle.pose.x, vehicle.pose.y, radians(vehicle.pose.yaw)
+
+
+def _wanted_angle(vehicle: Vehicle) -> float:
+    """Of the front wheels: a share of the lock, or an angle from the Ackermann controller."""
+    return vehicle.control.steer if vehicle.ackermann is None else vehicle.ackermann[0]
 
 
 def _new_speed(vehicle: Vehicle, dt: float) -> float:
@@ -79,15 +107,6 @@ def _new_speed(vehicle: Vehicle, dt: float) -> float:
     if control.throttle > 0 and not control.brake and not control.hand_brake:
         loss = min(loss, abs(moving) * 0.5)
     return 0.0 if abs(moving) <= loss else moving - copysign(loss, moving)
-
-
-def _turn_wheels(vehicle: Vehicle, dt: float) -> None:
-    lock = steering_lock(vehicle)
-    wanted = vehicle.control.steer * lock
-    if vehicle.ackermann is not None:
-        wanted = max(-lock, min(lock, vehicle.ackermann[0]))
-    change = max(-STEERING_RATE * dt, min(STEERING_RATE * dt, wanted - vehicle.steering))
-    vehicle.steering += change
 
 
 def set_velocity(vehicle: Vehicle, velocity: Vector) -> None:
@@ -109,7 +128,3 @@ def stop_dead(vehicle: Vehicle, at: Pose) -> None:
     vehicle.pose = replace(at)
     vehicle.speed = vehicle.sideways = 0.0
     vehicle.velocity = vehicle.angular_velocity = ZERO
-
-
-def speed_of(velocity: Vector) -> float:
-    return hypot(velocity[0], velocity[1])

@@ -6,21 +6,23 @@ how far aside the disc is.
 """
 
 from dataclasses import dataclass
-from math import atan, hypot, pi, radians
+from math import pi, radians
 
 import numpy as np
 from numpy.typing import NDArray
 
-from carla_bridge.simulator.actors import TrafficLight, Vehicle, Walker
+from carla_bridge.simulator.actors import TrafficLight, Vehicle, VehicleControl, Walker
 from carla_bridge.simulator.crossing import CrossingGuard
-from carla_bridge.simulator.driver import Driver, DriverSettings
+from carla_bridge.simulator.driver import LOST, Driver, DriverSettings
 from carla_bridge.simulator.lane_changes import LaneChanges
 from carla_bridge.simulator.path import Floats
-from carla_bridge.simulator.physics import FULL_BRAKE, steering_lock
+from carla_bridge.simulator.physics import FULL_BRAKE, steering_locks
 from carla_bridge.simulator.road_network import LaneId, RoadNetwork
 
 SAMPLES, STRIDE = 46, 2
 SPACING = 2.0
+NEAR = 12
+"""Rows of the route among which a vehicle's rear axle is looked for."""
 SIDE_MARGIN = 0.35
 """Metres beside the vehicle that should stay free."""
 COMFORT_BRAKE = 2.2
@@ -103,8 +105,7 @@ class Traffic:
         drivers = [driver for driver in self.drivers.values() if driver.vehicle.simulates_physics]
         if not drivers:
             return
-        for driver in drivers:
-            driver.advance()
+        locate(drivers)
         self._lane_changes.consider(drivers, vehicles, self._frame, dt)
         paths, distances, desired = self._look_ahead(drivers)
         speeds = np.array([driver.vehicle.speed for driver in drivers])
@@ -114,7 +115,7 @@ class Traffic:
             if gap is not None:
                 wanted = _stop_within(gap, driver.vehicle.speed)
                 acceleration[number] = min(acceleration[number], wanted)
-        self._steer(drivers, acceleration)
+        self._steer(drivers, speeds, acceleration)
 
     def _next_random(self) -> np.random.Generator:
         self._registered += 1
@@ -214,27 +215,68 @@ class Traffic:
             if settings.ignore_walkers > 0 and 100 * driver.random.random() < settings.ignore_walkers:
                 close[number, len(owners) - walkers :] = False
 
-    def _steer(self, drivers: list[Driver], acceleration: Floats) -> None:
+    def _steer(self, drivers: list[Driver], speeds: Floats, acceleration: Floats) -> None:
         """Follow the path's curvature, and pull back what is off in place and heading within a few metres."""
+        rows = np.empty((len(drivers), 6))
         for number, driver in enumerate(drivers):
             vehicle = driver.vehicle
-            base = vehicle.model.wheelbase
             aside, slope = driver.offset(self.general.lane_offset), 0.0
             if driver.changing:
                 here, soon = driver.gliding(np.array([0.0, 1.0])).tolist()
                 aside, slope = aside + here, soon - here
-            turn = (radians(vehicle.pose.yaw) - driver.heading - slope + pi) % (2 * pi) - pi
-            reach = 1.8 + 0.45 * abs(vehicle.speed)
+            turn = radians(vehicle.pose.yaw) - driver.heading - slope
             bend = driver.bend(0.15 * vehicle.speed)
-            bend -= 2.0 * turn / reach + (driver.aside - aside) / reach**2
-            angle = atan(max(-0.9, min(0.9, bend * base / 2)) * 2.0)
-            control = vehicle.control
-            control.steer = max(-1.0, min(1.0, angle / steering_lock(vehicle)))
-            control.reverse = control.hand_brake = False
-            _pedals(vehicle, float(acceleration[number]))
-            vehicle.speed_limit = driver.lane.speed_limit
-            near = driver.lane.length - driver.s - vehicle.extent[0] < AT_LIGHT
-            vehicle.waits_at = self._lights.get(driver.lane.id) if near else None
+            rows[number] = (turn, driver.aside - aside, bend, vehicle.model.wheelbase, *pedals_of(vehicle))
+        astray = (rows[:, 0] + pi) % (2 * pi) - pi
+        reach = 1.8 + 0.45 * np.abs(speeds)
+        wanted = rows[:, 2] - 2.0 * astray / reach - rows[:, 1] / reach**2
+        wheels = np.arctan(np.clip(wanted * rows[:, 3], -1.8, 1.8)) / steering_locks(rows[:, 4], speeds)
+        steer = np.clip(wheels, -1.0, 1.0).tolist()
+        throttle = np.minimum(1.0, (acceleration + 0.15 + 0.0006 * speeds**2) / np.maximum(rows[:, 5], 0.1))
+        brake = np.clip((-acceleration - 0.45) / FULL_BRAKE, 0.0, 1.0)
+        throttle = np.where(acceleration > 0.0, throttle, 0.0).tolist()
+        standing = np.where(np.abs(speeds) < 0.15, 1.0, brake)
+        brake = np.where(acceleration > 0.0, 0.0, standing).tolist()
+        for number, driver in enumerate(drivers):
+            vehicle, lane = driver.vehicle, driver.lane
+            gear = 1 + min(5, int(abs(vehicle.speed) / 7.0))
+            vehicle.control = VehicleControl(throttle[number], steer[number], brake[number], gear=gear)
+            vehicle.speed_limit = lane.speed_limit
+            near = lane.length - driver.s - vehicle.extent[0] < AT_LIGHT
+            vehicle.waits_at = self._lights.get(lane.id) if near else None
+
+
+def locate(drivers: list[Driver]) -> None:
+    """Find out how far every vehicle has come along its route; the rear axle is what follows the path."""
+    near = np.empty((len(drivers), NEAR, 6))
+    here = np.empty((len(drivers), 2))
+    for number, driver in enumerate(drivers):
+        driver.near(near[number])
+        vehicle = driver.vehicle
+        fx, fy = vehicle.forward
+        back = vehicle.model.wheelbase / 2
+        here[number] = vehicle.pose.x - back * fx, vehicle.pose.y - back * fy
+    gap = ((near[:, :, :2] - here[:, None, :]) ** 2).sum(axis=2)
+    best = gap.argmin(axis=1)
+    row = np.arange(len(drivers))
+    yaw, bend = near[row, best, 2], near[row, best, 3]
+    dx, dy = here[:, 0] - near[row, best, 0], here[:, 1] - near[row, best, 1]
+    c, s = np.cos(yaw), np.sin(yaw)
+    along = dx * c + dy * s
+    aside = dy * c - dx * s - bend * along * along / 2
+    lost = gap[row, best] > LOST * LOST
+    found = zip(drivers, lost, best, along, aside, yaw + bend * along, strict=True)
+    for driver, is_lost, *place in ((driver, *map(float, rest)) for driver, *rest in found):
+        if is_lost:
+            driver.find_lane()
+        else:
+            driver.arrive(int(place[0]), *place[1:])
+
+
+def pedals_of(vehicle: Vehicle) -> tuple[float, float]:
+    """Steering lock at rest in radians, and the acceleration that full throttle gives now."""
+    model = vehicle.model
+    return radians(model.max_steer), model.acceleration * (1.0 - (vehicle.speed / model.top_speed) ** 2)
 
 
 def _discs(vehicles: list[Vehicle], walkers: list[Walker]) -> tuple[Floats, NDArray[np.int64]]:
@@ -282,16 +324,3 @@ def _stop_within(gap: float, speed: float) -> float:
     if speed < 0.3 and gap > 1.5:
         return 0.6
     return max(PANIC, -(speed**2) / (2.0 * gap) * 1.05)
-
-
-def _pedals(vehicle: Vehicle, wanted: float) -> None:
-    """Throttle and brake for an acceleration."""
-    control, model = vehicle.control, vehicle.model
-    if wanted > 0.0:
-        push = model.acceleration * max(0.1, 1.0 - (vehicle.speed / model.top_speed) ** 2)
-        control.throttle = min(1.0, (wanted + 0.15 + 0.0006 * vehicle.speed**2) / push)
-        control.brake = 0.0
-    else:
-        control.throttle = 0.0
-        control.brake = 1.0 if abs(vehicle.speed) < 0.15 else min(1.0, max(0.0, -wanted - 0.45) / FULL_BRAKE)
-    control.gear = 1 + min(5, int(hypot(vehicle.velocity[0], vehicle.velocity[1]) / 7.0))

@@ -14,7 +14,7 @@ from carla_bridge.simulator.actors import (
 from carla_bridge.simulator.blueprints import BlueprintLibrary
 from carla_bridge.simulator.collisions import Obstacles, footprints, overlapping_pairs
 from carla_bridge.simulator.errors import RefusedError
-from carla_bridge.simulator.physics import step_vehicle, stop_dead
+from carla_bridge.simulator.physics import step_vehicles, stop_dead
 from carla_bridge.simulator.posing import attached
 from carla_bridge.simulator.road_network import RoadNetwork
 from carla_bridge.simulator.scene import Moment, MovingObject, Pose, Town, TrafficLightState
@@ -152,8 +152,7 @@ class World:
         walkers = [actor for actor in self.actors.values() if isinstance(actor, Walker)]
         before = [(actor, actor.pose) for actor in vehicles]
         self.traffic.step(vehicles, walkers, dt)
-        for vehicle in vehicles:
-            step_vehicle(vehicle, dt)
+        step_vehicles(vehicles, dt)
         for walker in walkers:
             step_walker(walker, dt)
         collisions = self._collide(before, walkers)
