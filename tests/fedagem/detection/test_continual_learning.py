@@ -1,5 +1,6 @@
 """The detector inside the project's one training loop: every method, the buffer, BatchNorm, and a loss gone wrong."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -115,7 +116,7 @@ def test_a_federation_averages_batch_statistics_like_weights():
         train(client, FedAvg(), 2 + number, seed=number)
     states = [client.model.state_dict() for client in clients]
     average = {
-        name: torch.from_numpy(weighted_mean([state[name].numpy() for state in states], [1.0, 1.0]))
+        name: torch.from_numpy(np.asarray(weighted_mean([state[name].numpy() for state in states], [1.0, 1.0])))
         for name in states[0]
     }
     mean = "backbone.0.1.running_mean"
