@@ -44,6 +44,8 @@ class LiveView:
     def __exit__(self, *_: object) -> None:
         self.refresh()
         self._live.stop()
+        if not self._live.console.is_terminal:
+            self._live.console.line()  # in a file, what is said next begins on a line of its own
 
     def refresh(self) -> None:
         """Read new rows and show them."""
