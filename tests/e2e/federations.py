@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -121,12 +122,14 @@ def assert_same_outcome(run: Path, reference: Path) -> None:
 
 
 def fresh_copy(prepared: Path, target: Path) -> Path:
-    """A prepared run (certificates, initial model) in which nothing has happened yet."""
-    ignored = shutil.ignore_patterns(
-        "local_state", "metrics.jsonl", "results.json", "plots", "checkpoint.state", "logs"
-    )
-    shutil.copytree(prepared, target, ignore=ignored)
+    """A prepared run (certificates, initial model) in which nothing has happened yet, with a port of its own."""
+    left_behind = ("local_state", "metrics.jsonl", "results.json", "plots", "report.html", "tensorboard", "logs")
+    models = ("checkpoint.state", "last.pbuf", "best.pbuf")
+    shutil.copytree(prepared, target, ignore=shutil.ignore_patterns(*left_behind, *models))
     (target / "logs").mkdir()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        change_plan_file(target, "network", agg_port=probe.getsockname()[1])
     return target
 
 

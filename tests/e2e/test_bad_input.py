@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -91,15 +92,12 @@ def test_who_cannot_join_is_told_why(federated, tmp_path):
     """One aggregator that admits client_1 alone, and three collaborators who have something wrong."""
     host = fresh_copy(federated, tmp_path / "host")
     (host / "plan" / "cols.yaml").write_text(yaml.safe_dump({"collaborators": ["client_1"]}))
-    other_plan = fresh_copy(federated, tmp_path / "other_plan")
+    other_plan, damaged = (Path(shutil.copytree(host, tmp_path / name)) for name in ("other_plan", "damaged"))
     change_plan_file(other_plan, "task_runner", method="agem")
-    damaged = fresh_copy(federated, tmp_path / "damaged")
     shutil.copytree(federated / "local_state", damaged / "local_state")
-    for state in (damaged / "local_state" / "client_1").iterdir():
-        state.rename(state.with_name("after_round_000000.state"))
-        break
-    for state in (damaged / "local_state" / "client_1").glob("*.state"):
-        state.write_bytes(state.read_bytes()[:-100])
+    newest = max((damaged / "local_state" / "client_1").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-100])
+    newest.rename(newest.with_name("after_round_000000.state"))
     aggregator = fx(host, "aggregator", "start")
     processes = {
         "stranger": fx(host, "collaborator", "start", "-n", "client_2"),
@@ -113,7 +111,7 @@ def test_who_cannot_join_is_told_why(federated, tmp_path):
         end(aggregator, *processes.values())
     assert_one_sentence(*answers["stranger"], "does not admit 'client_2'", "fx collaborator certify")
     assert_one_sentence(*answers["other plan"], "runs another plan", "must be the same file on every node")
-    assert_one_sentence(*answers["damaged"], "after_round_00000", "is damaged", "was not loaded")
+    assert_one_sentence(*answers["damaged"], "after_round_000000.state is damaged", "was not loaded")
 
 
 def test_an_aggregator_that_nobody_hears_from_is_given_up(federated, tmp_path):
