@@ -44,9 +44,10 @@ def soak(seconds: float, vehicles: int) -> dict[str, float]:
         if len(world.traffic.drivers) == vehicles:
             break
         try:
-            world.traffic.register(world.spawn(models[int(random.integers(len(models)))], [], place, None))
+            number = world.spawn(models[int(random.integers(len(models)))], [], place, None).id
         except RefusedError:
             continue
+        world.traffic.register(world.vehicle(number))
     drivers = list(world.traffic.drivers.values())
     collisions, worst, cpu = 0, 0.0, 0.0
     standing, longest = dict.fromkeys(drivers, 0.0), 0.0
