@@ -1,7 +1,6 @@
 """Every supported call, made by the real CARLA client in a process of its own."""
 
 import math
-import random
 import time
 
 import carla
@@ -271,139 +270,6 @@ def change_weather(port):
     assert weather.sun_altitude_angle == -5
 
 
-def switch_lights(port):
-    client, world = connect(port)
-    world = fresh(client)
-    world.tick()
-    lights = list(world.get_actors().filter("traffic.traffic_light"))
-    assert len(lights) > 50
-    light = lights[0]
-    group = light.get_group_traffic_lights()
-    assert light.id in [member.id for member in group]
-    seen = set()
-    for _ in range(int(70 / STEP)):
-        world.tick()
-        shown = [member.state for member in group]
-        assert sum(state != carla.TrafficLightState.Red for state in shown) <= 1
-        seen.add(light.state)
-    assert seen == {carla.TrafficLightState.Red, carla.TrafficLightState.Yellow, carla.TrafficLightState.Green}
-    light.set_green_time(3.0)
-    light.set_yellow_time(1.0)
-    light.set_red_time(0.5)
-    light.freeze(True)
-    light.set_state(carla.TrafficLightState.Green)
-    world.tick()
-    for _ in range(200):
-        world.tick()
-    assert light.state == carla.TrafficLightState.Green
-    assert light.is_frozen()
-    assert light.get_green_time() == 3.0
-    world.freeze_all_traffic_lights(False)
-    light.reset_group()
-    world.reset_all_traffic_lights()
-    assert len(light.get_light_boxes()) == 2
-    stops = light.get_stop_waypoints()
-    lanes = {(waypoint.road_id, waypoint.lane_id) for waypoint in light.get_affected_lane_waypoints()}
-    assert stops
-    assert {(waypoint.road_id, waypoint.lane_id) for waypoint in stops} <= lanes
-    assert world.get_traffic_light_from_opendrive_id(light.get_opendrive_id()).id == light.id
-
-
-def walk(port):
-    client, world = connect(port)
-    world = fresh(client)
-    world.set_pedestrians_seed(7)
-    walkers = []
-    for bp in list(world.get_blueprint_library().filter("walker.pedestrian.*"))[:10]:
-        place = world.get_random_location_from_navigation()
-        place.z += 1.0
-        walker = world.try_spawn_actor(bp, carla.Transform(place))
-        if walker is not None:
-            walkers.append(walker)
-    assert len(walkers) >= 8
-    free = walkers.pop()
-    world.tick()
-    controllers = [
-        world.spawn_actor(blueprint(world, "controller.ai.walker"), carla.Transform(), walker) for walker in walkers
-    ]
-    world.tick()
-    for controller in controllers:
-        controller.start()
-        controller.go_to_location(world.get_random_location_from_navigation())
-        controller.set_max_speed(1.4)
-    free.apply_control(carla.WalkerControl(carla.Vector3D(0, 1, 0), 2.0))
-    before = [walker.get_location() for walker in walkers]
-    alone = free.get_location()
-    for _ in range(200):
-        world.tick()
-    moved = [walker.get_location().distance(place) for walker, place in zip(walkers, before, strict=True)]
-    assert sum(distance > 4 for distance in moved) >= len(walkers) // 2, moved
-    assert free.get_location().distance(alone) == pytest.approx(20.0, abs=0.2)
-    town = world.get_map()
-    for walker in walkers:
-        place = walker.get_location()
-        assert place.z == pytest.approx(walker.bounding_box.extent.z, abs=0.01)
-        pavement = town.get_waypoint(place, lane_type=carla.LaneType.Sidewalk)
-        assert pavement.transform.location.distance(place) < 11.0, "on a pavement, or crossing between two"
-    for controller in controllers:
-        controller.stop()
-    for actor in (*controllers, *walkers, free):
-        assert actor.destroy()
-
-
-def manage_traffic(port):
-    client, world = connect(port)
-    world = fresh(client)
-    manager = client.get_trafficmanager(8000)
-    manager.set_synchronous_mode(True)
-    manager.set_random_device_seed(11)
-    manager.set_global_distance_to_leading_vehicle(2.0)
-    manager.global_percentage_speed_difference(10.0)
-    manager.set_hybrid_physics_mode(False)
-    models = list(world.get_blueprint_library().filter("vehicle.*"))
-    chooser = random.Random(3)
-    command = carla.command
-    batch = [
-        command.SpawnActor(chooser.choice(models), place).then(
-            command.SetAutopilot(command.FutureActor, True, manager.get_port())
-        )
-        for place in world.get_map().get_spawn_points()[:25]
-    ]
-    ids = [answer.actor_id for answer in client.apply_batch_sync(batch, True) if not answer.error]
-    assert len(ids) >= 20
-    cars = [world.get_actor(number) for number in ids]
-    one = cars[0]
-    manager.vehicle_percentage_speed_difference(one, -20)
-    manager.set_desired_speed(cars[1], 10.0)
-    manager.vehicle_lane_offset(one, 0.3)
-    manager.distance_to_leading_vehicle(one, 4.0)
-    manager.ignore_lights_percentage(one, 0)
-    manager.ignore_walkers_percentage(one, 0)
-    manager.ignore_vehicles_percentage(one, 0)
-    manager.ignore_signs_percentage(one, 0)
-    manager.auto_lane_change(one, False)
-    manager.force_lane_change(one, True)
-    manager.keep_slow_lane_rule_percentage(one, 10)
-    manager.random_left_lanechange_percentage(one, 10)
-    manager.random_right_lanechange_percentage(one, 10)
-    manager.collision_detection(one, cars[1], True)
-    manager.set_route(cars[2], ["Straight", "Left", "Right"])
-    start = [car.get_location() for car in cars]
-    for _ in range(300):
-        world.tick()
-        assert cars[1].get_velocity().length() < 10 / 3.6 + 0.5
-    moved = [car.get_location().distance(place) for car, place in zip(cars, start, strict=True)]
-    assert sum(distance > 5 for distance in moved) > len(cars) // 2
-    with pytest.raises(RuntimeError, match="set_respawn_dormant_vehicles"):
-        manager.set_respawn_dormant_vehicles(True)
-    one.set_autopilot(False, manager.get_port())
-    one.apply_control(carla.VehicleControl(brake=1.0))
-    for _ in range(120):
-        world.tick()
-    assert one.get_velocity().length() < 0.01
-    client.apply_batch_sync([command.DestroyActor(number) for number in ids], True)
-
-
 def refuse_by_name(port):
     client, world = connect(port)
     for name, ask in (
@@ -445,9 +311,6 @@ SCENES = [
     refuse_cameras,
     sense,
     change_weather,
-    switch_lights,
-    walk,
-    manage_traffic,
     refuse_by_name,
     load_worlds,
 ]
