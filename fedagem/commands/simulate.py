@@ -1,21 +1,28 @@
 """`fedagem simulate`: the whole federation on this machine, without sockets."""
 
+import os
+
 import click
 
 from fedagem.federation import start_simulation
 from fedagem.finish import finish_run, interrupted
 from fedagem.live_view import LiveView
+from fedagem.plan import Plan, collaborators
 from fedagem.processes import ProcessGroup
 from fedagem.run_options import RunRequest, run_options
 
+_TURNS_THAT_PAY_OFF = 200
+_MOST_WORKERS = 4
+
 
 @click.command(name="simulate")
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Clients side by side.")
+@click.option("--workers", type=click.IntRange(min=1), help="Clients side by side; by default as many as pay off.")
 @run_options
-def command(request: RunRequest, workers: int) -> None:
+def command(request: RunRequest, workers: int | None) -> None:
     """Run PLAN without sockets: same plan and seed, same numbers as `fedagem run`, with any number of workers."""
     directory, plan = request.open_run()
     rounds = plan["aggregator"]["settings"]["rounds_to_train"]
+    workers = workers or _workers_that_pay_off(plan)
     try:
         with LiveView(directory, directory.name, rounds) as view, ProcessGroup(directory) as group:
             start_simulation(group, workers)
@@ -23,3 +30,12 @@ def command(request: RunRequest, workers: int) -> None:
     except KeyboardInterrupt:
         interrupted("simulate", request, directory)
     finish_run(directory)
+
+
+def _workers_that_pay_off(plan: Plan) -> int:
+    """One per core for benchmarks, up to a few, because each holds the data set; short runs end before they pay off."""
+    clients = len(collaborators(plan))
+    turns = plan["aggregator"]["settings"]["rounds_to_train"] * clients
+    if plan["data_loader"]["template"] != "src.data_loader.TaskStreamLoader" or turns < _TURNS_THAT_PAY_OFF:
+        return 1
+    return min(os.cpu_count() or 1, clients, _MOST_WORKERS)

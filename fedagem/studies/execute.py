@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -11,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from fedagem.federation import start_simulation
 from fedagem.processes import ProcessGroup
 from fedagem.results import write_results
 from fedagem.run_directory import create_run, resume_run
@@ -64,7 +64,7 @@ def _simulate(run: StudyRun, stop: threading.Event, show_rounds: Callable[[int],
         show_rounds(_rounds_done(run.directory / "metrics.jsonl"))
 
     with ProcessGroup(run.directory) as group:
-        group.start("simulation", [sys.executable, "-m", "src.simulate"])
+        start_simulation(group)
         group.wait(refresh)
     write_results(run.directory)
 
