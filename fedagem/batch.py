@@ -1,7 +1,6 @@
 """Many runs for one question: side by side if asked, each in a folder of its own, resumable one by one."""
 
 import re
-import shutil
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -73,7 +72,6 @@ def _run(job: Job, stop: threading.Event, show_rounds: Callable[[int], None]) ->
     if (job.directory / "plan" / "plan.yaml").exists():
         resume_run(job.directory, job.plan)
     else:
-        shutil.rmtree(job.directory, ignore_errors=True)  # laid out by half when the batch was stopped
         create_run(job.directory, job.plan, job.plan_name)
 
     def refresh() -> None:

@@ -1,6 +1,7 @@
 """Plans: reading them, changing them from the command line, and refusing what cannot work before anything starts."""
 
 import dataclasses
+import re
 import typing
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ from fedagem.rounds import RoundSettings
 from fedagem.settings import parse_settings, suggestion
 from fedagem.streams.stream_settings import StreamSettings
 from fedagem.training import TrainingSettings
+from fedagem.workspace_source import workspace_source
 
 Plan = dict[str, Any]
 
@@ -113,8 +115,9 @@ def check_sections(plan: Plan) -> None:
             raise PlanError(f"{name} must be a mapping, not {section!r}.")
         if not isinstance(section.get("settings", {}), dict):
             raise PlanError(f"{name}.settings must be a mapping, not {section['settings']!r}.")
-        schema = _SCHEMAS.get(section.get("template", ""))
-        if schema:
+        template = section.get("template", "")
+        _check_template(name, template)
+        if schema := _SCHEMAS.get(template):
             parse_settings(schema, section.get("settings", {}), f"{name}.settings")
 
 
@@ -143,6 +146,21 @@ def known_paths(plan: Plan) -> list[str]:
         if schema:
             paths.update(_schema_paths(schema, f"{name}.settings"))
     return sorted(paths)
+
+
+def _check_template(section: str, template: str) -> None:
+    """Refuse a class of the workspace that is not there; it is looked for by name, without importing OpenFL."""
+    if not template.startswith("src."):
+        return
+    module, _, name = template.removeprefix("src.").rpartition(".")
+    folder = workspace_source() / "src"
+    known = [
+        f"src.{file.stem}.{found}"
+        for file in sorted(folder.glob("*.py"))
+        for found in re.findall(r"^class ([A-Z]\w*)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    if f"src.{module}.{name}" not in known:
+        raise PlanError(f"{section}.template is {template!r}{suggestion(template, known)}")
 
 
 def _check_rounds(plan: Plan) -> None:

@@ -6,17 +6,9 @@ from pathlib import Path
 
 import yaml
 
-import fedagem
 from fedagem.errors import FedAGemError
 from fedagem.plan import Plan, collaborators
-
-
-def workspace_source() -> Path:
-    """The repository's OpenFL workspace, which every run copies."""
-    workspace = Path(fedagem.__file__).resolve().parent.parent / "workspace"
-    if not (workspace / "src").is_dir():
-        raise FedAGemError(f"{workspace} is missing: install fedagem from a checkout with `make install`.")
-    return workspace
+from fedagem.workspace_source import workspace_source
 
 
 def create_run(directory: Path, plan: Plan, plan_name: str) -> None:
@@ -24,20 +16,22 @@ def create_run(directory: Path, plan: Plan, plan_name: str) -> None:
     if directory.exists() and any(directory.iterdir()):
         raise FedAGemError(f"{directory} exists: go on with it (--resume) or choose another folder (--out).")
     source = workspace_source()
-    directory.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(source / "src", directory / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    partial = directory.with_name(f".{directory.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    shutil.copytree(source / "src", partial / "src", ignore=shutil.ignore_patterns("__pycache__"))
     for name in (".workspace", "requirements.txt"):
-        shutil.copy(source / name, directory / name)
+        shutil.copy(source / name, partial / name)
     for name in ("plan", "save", "logs"):
-        (directory / name).mkdir()
+        (partial / name).mkdir()
     members = collaborators(plan)
-    (directory / "plan" / "cols.yaml").write_text(yaml.safe_dump({"collaborators": list(members)}), encoding="utf-8")
-    (directory / "plan" / "data.yaml").write_text(
+    (partial / "plan" / "cols.yaml").write_text(yaml.safe_dump({"collaborators": list(members)}), encoding="utf-8")
+    (partial / "plan" / "data.yaml").write_text(
         "".join(f"{name},{path}\n" for name, path in members.items()), encoding="utf-8"
     )
-    (directory / "plan" / "name").write_text(f"{plan_name}\n", encoding="utf-8")
-    # The plan comes last: a folder with a plan is a complete run to resume.
-    (directory / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
+    (partial / "plan" / "name").write_text(f"{plan_name}\n", encoding="utf-8")
+    (partial / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
+    partial.replace(directory)
 
 
 def resume_run(directory: Path, plan: Plan) -> None:

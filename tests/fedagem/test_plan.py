@@ -234,3 +234,8 @@ def test_collaborators_have_names_that_sort_by_rank(plan):
     assert list(members) == sorted(members)
     assert list(members.items())[:2] == [("client_01", "0"), ("client_02", "1")]
     assert len(members) == 12
+
+
+def test_a_class_that_the_workspace_lacks_is_refused_by_name(plan):
+    plan["aggregator"]["template"] = "src.aggregator.StagedAgregator"
+    assert "did you mean src.aggregator.StagedAggregator" in refusal(plan)

@@ -103,18 +103,18 @@ def test_a_damaged_checkpoint_is_refused_by_name():
         make_aggregator(NAMES, 2)
 
 
-def test_a_checkpoint_of_another_model_is_refused(tmp_path):
-    checkpoint = Checkpoint(Path("c.state"))
-    checkpoint.save(3, 0.5, {"w": np.zeros(4, np.float32)})
-    with pytest.raises(CorruptStateError, match="holds another model"):
-        checkpoint.load(MODEL)
+def test_a_checkpoint_of_another_beginning_is_refused():
+    Checkpoint(Path("c.state"), MODEL).save(3, 0.5, MODEL)
+    other = {name: array + 1 for name, array in MODEL.items()}
+    with pytest.raises(CorruptStateError, match="began with another initial model"):
+        Checkpoint(Path("c.state"), other).load()
 
 
 def test_a_checkpoint_keeps_values_shapes_and_dtypes():
-    checkpoint = Checkpoint(Path("c.state"))
-    assert checkpoint.load(MODEL) is None
+    checkpoint = Checkpoint(Path("c.state"), MODEL)
+    assert checkpoint.load() is None
     checkpoint.save(3, None, MODEL)
-    saved = checkpoint.load(MODEL)
+    saved = checkpoint.load()
     assert saved is not None
     round_number, score, model = saved
     assert (round_number, score) == (3, None)

@@ -112,9 +112,9 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
             exchange={name.removeprefix("exchange/"): tuple(shape.tolist()) for name, shape in exchange.items()},
         )
         self._shapes = exchange
-        self._checkpoint = Checkpoint(Path(self.last_state_path).with_name("checkpoint.state"))
+        self._checkpoint = Checkpoint(Path(self.last_state_path).with_name("checkpoint.state"), initial)
         self._evaluating_only = self.assigner.is_task_group_evaluation()
-        if not self._evaluating_only and (saved := self._checkpoint.load(self.expected.model)):
+        if not self._evaluating_only and (saved := self._checkpoint.load()):
             self.round_number, self.best_model_score, model = saved
             self._cache(model, self.round_number, MODEL)
             logger.info("Continuing with round %s from %s", self.round_number, self._checkpoint.path)
@@ -303,10 +303,13 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
             if "map_50/all" in result[METRIC]:
                 self._keep_best(float(result[METRIC]["map_50/all"]))
         ratios = {name: result[RATIO] for name, result in results.items()}
+        means = []
         for ratio, counts in add_ratios(ratios).items():
             values = (counts[:, 0] / np.maximum(counts[:, 1], 1)).tolist()
             rows.append(self._row(stage, "federation", f"accuracy/{ratio}", values))
-            self._keep_best(float(np.mean(values)))
+            means.append(float(np.mean(values)))
+        if means:
+            self._keep_best(means[0])
         return rows
 
     def _row(self, stage: Stage, client: str, metric: str, value: Any) -> dict[str, Any]:

@@ -1,0 +1,75 @@
+"""The whole chain, small: simulator, fleet, two vehicles as collaborators, aggregator, evaluation, page."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from fedagem.plan import load_plan
+from fedagem.results import read_metrics
+
+FEDAGEM = str(Path(sys.executable).with_name("fedagem"))
+
+
+@pytest.fixture
+def small_plan(tmp_path: Path, repository: Path) -> Path:
+    """The demo's plan with three rounds of four seconds, small pictures and a thin network."""
+    plan = load_plan(repository / "plan" / "carla_demo.yaml")
+    size = [160, 96]
+    plan["carla"] |= {
+        "image": {"width": size[0], "height": size[1], "fov": 90},
+        "traffic": {"city": {"vehicles": 6, "walkers": 2}, "highway": {"vehicles": 6}},
+        "schedule": [{"at": 8, "vehicle": "vehicle_2", "region": "highway"}],
+    }
+    plan["driving"] |= {"evaluation_seconds": 3, "snippets": str(tmp_path / "snippets")}
+    plan["aggregator"]["settings"] |= {"rounds_to_train": 3, "snapshots": [2]}
+    plan["data_loader"]["settings"] |= {"seconds_per_round": 4, "input_size": size, "batch_size": 2, "epochs": 1}
+    plan["task_runner"]["settings"]["model"]["settings"] |= {"input_size": size, "width": 0.125}
+    plan["task_runner"]["settings"]["objective"]["settings"]["min_size"] = 0
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump(plan, sort_keys=False))
+    return path
+
+
+def fedagem(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([FEDAGEM, *arguments], cwd=folder, capture_output=True, text=True, timeout=600, check=False)
+
+
+def values(rows: list[dict[str, Any]], metric: str, client: str) -> list[float]:
+    return [row["value"] for row in rows if row["metric"] == metric and row["client"] == client]
+
+
+@pytest.mark.timeout(900)
+def test_two_vehicles_drive_and_learn(small_plan: Path, tmp_path: Path) -> None:
+    done = fedagem(tmp_path, "run", str(small_plan), "--out", "run")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    run = tmp_path / "run"
+    rows = read_metrics(run)
+    for vehicle in ("vehicle_1", "vehicle_2"):
+        assert values(rows, "samples", vehicle) == [4, 4, 4], "each round learns from each of its seconds, once"
+    assert values(rows, "buffer/city", "vehicle_1") == [4, 8, 12]
+    assert values(rows, "buffer/highway", "vehicle_2") == [0, 0, 4], "vehicle_2 takes the highway at second 8"
+    assert len(values(rows, "map_50/all", "vehicle_1")) == 3
+    page = (run / "report.html").read_text()
+    assert "ground truth" in page
+    assert "after round 2" in page
+    left = [
+        p.info["cmdline"] for p in psutil.process_iter(["cmdline"]) if str(run) in " ".join(p.info["cmdline"] or [])
+    ]
+    assert left == [], "nothing that was started is still running"
+
+    compared = fedagem(tmp_path, "compare", str(small_plan), "--methods", "fedavg,der+fedagem", "--out", "comparison")
+    assert compared.returncode == 0, compared.stdout + compared.stderr
+    drives = list((tmp_path / "snippets").glob("*/recording.json"))
+    assert len(drives) == 2, "the evaluation drive of the first run is used again, and the training drive recorded once"
+    replayed = [
+        values(read_metrics(tmp_path / "comparison" / f"{method}-seed0"), "samples", "vehicle_2")
+        for method in ("fedavg", "der+fedagem")
+    ]
+    assert replayed == [[4, 4, 4], [4, 4, 4]]
+    assert "shift" in (tmp_path / "comparison" / "report.html").read_text()
