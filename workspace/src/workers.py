@@ -68,8 +68,9 @@ def work(pipe: Connection, names: list[str], build: BuildClients) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     received: dict[tuple[str, int, tuple[str, ...]], Array] = {}
     try:
-        clients = build(names, lambda _: PipeLink(pipe, received))
+        clients: dict[str, StagedCollaborator] = {}
         while (name := pipe.recv()) is not None:
+            clients = clients or build(names, lambda _: PipeLink(pipe, received))
             pipe.send(("done", clients[name].step()))
     except click.ClickException as problem:
         pipe.send(("failed", problem.message))

@@ -1,0 +1,191 @@
+"""Clients side by side in worker processes, and the settings of the paper in whole federations."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from openfl.federated import Plan
+
+from fedagem.plan import change_plan, check_plan, load_plan, set_rounds
+from fedagem.run_directory import create_run
+from fedagem.state_file import read_state
+from src.simulate import build_federation, run_rounds
+
+TINY = [
+    "task_runner.settings.model.template=models.mnist_cnn.SmallCNN",
+    "data_loader.settings.samples_per_client=40",
+    "data_loader.settings.test_samples=50",
+    "data_loader.settings.tasks.count=2",
+    "aggregator.settings.rounds_to_train=8",
+]
+SEQUENTIAL = [
+    "data_loader.settings.tasks={kind: sequential, count: 2}",
+    "data_loader.settings.partition={kind: dirichlet, alpha: 0.3, scope: task}",
+]
+
+
+def make_run(repository, directory, assignments=(), rounds=4):
+    plan = load_plan(repository / "plan" / "rotated_digits.yaml")
+    change_plan(plan, [*TINY, *assignments])
+    set_rounds(plan, rounds)
+    check_plan(plan)
+    create_run(directory, plan, "rotated_digits")
+    return directory
+
+
+def start(directory, workers):
+    return subprocess.Popen(
+        [sys.executable, "-m", "src.simulate", "--workers", str(workers)],
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def rows(directory):
+    return [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+
+
+def outcome(directory):
+    """Metrics without times, the model, and every client's buffer."""
+    facts = [row for row in rows(directory) if "seconds" not in row["metric"]]
+    buffers = {
+        path.parent.name: str(read_state(path)["buffer"]) for path in directory.glob("local_state/*/*_000003.state")
+    }
+    return facts, (directory / "save" / "last.pbuf").read_bytes(), buffers
+
+
+def in_process(directory):
+    """Run, or go on with a run, one client after the other in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        plan = Plan.parse(*(directory / "plan" / f"{name}.yaml" for name in ("plan", "cols", "data")))
+        run_rounds(build_federation(plan)[1])
+
+
+def wait_for(path, simulation):
+    deadline = time.monotonic() + 250
+    while not path.exists() and time.monotonic() < deadline:
+        assert simulation.poll() is None, simulation.communicate()[0]
+        time.sleep(0.02)
+
+
+SAMPLED = ["assigner.settings.participation.per_round=3"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(repository, tmp_path_factory):
+    """A run in one process with sampled clients."""
+    directory = make_run(repository, tmp_path_factory.mktemp("one") / "run", SAMPLED)
+    in_process(directory)
+    return outcome(directory)
+
+
+def test_side_by_side_or_one_after_the_other_gives_the_same_bits(repository, tmp_path, undisturbed):
+    both = start(make_run(repository, tmp_path / "run", SAMPLED), workers=2)
+    said = both.communicate(timeout=280)[0]
+    assert both.returncode == 0, said
+    assert outcome(tmp_path / "run") == undisturbed
+
+
+def test_a_killed_worker_ends_the_simulation_and_the_run_goes_on(repository, tmp_path, undisturbed):
+    directory = make_run(repository, tmp_path / "run", SAMPLED)
+    simulation = start(directory, workers=2)
+    wait_for(directory / "save" / "checkpoint.state", simulation)
+    workers = [child for child in psutil.Process(simulation.pid).children() if "spawn_main" in str(child.cmdline())]
+    workers[0].kill()
+    said = simulation.communicate(timeout=200)[0]
+    if not (directory / "save" / "last.pbuf").exists():
+        assert simulation.returncode == 2
+        assert "Error: worker 1 of the simulation ended with exit code -9; resume to go on." in said
+    in_process(directory)
+    assert outcome(directory) == undisturbed
+
+
+def test_workers_do_not_outlive_a_simulation_that_was_killed(repository, tmp_path):
+    simulation = start(make_run(repository, tmp_path / "run", rounds=400), workers=2)
+    wait_for(tmp_path / "run" / "save" / "checkpoint.state", simulation)
+    children = psutil.Process(simulation.pid).children(recursive=True)
+    assert len(children) >= 2
+    os.kill(simulation.pid, signal.SIGKILL)
+    simulation.communicate()
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert alive == []
+
+
+def test_data_that_is_missing_ends_the_simulation_in_one_sentence(repository, tmp_path):
+    missing = ["data_loader.settings.dataset=image_folder", f"data_loader.settings.root={tmp_path}"]
+    simulation = start(make_run(repository, tmp_path / "run", missing), workers=2)
+    said = simulation.communicate(timeout=200)[0]
+    assert simulation.returncode == 2
+    assert "Error: " in said
+    assert "does not exist: put images there" in " ".join(said.split())
+
+
+@pytest.fixture
+def simulated(repository, tmp_path):
+    def run(*assignments, **options):
+        directory = make_run(repository, tmp_path / "run", assignments, **options)
+        in_process(directory)
+        return rows(directory)
+
+    return run
+
+
+def learners(found, round_number):
+    return sorted(r["client"] for r in found if r["round"] == round_number and r["metric"] == "samples")
+
+
+def values(found, metric):
+    return [row["value"] for row in found if row["metric"] == metric]
+
+
+def test_sampled_clients_keep_their_own_buffers_and_everybody_is_tested(simulated, tmp_path):
+    found = simulated("assigner.settings.participation.per_round=2")
+    took_part = [learners(found, r) for r in range(4)]
+    assert all(len(names) == 2 for names in took_part)
+    assert len({tuple(names) for names in took_part}) > 1
+    for name in {name for names in took_part for name in names}:
+        turns = [r for r in range(4) if name in took_part[r]]
+        state = read_state(tmp_path / "run" / "local_state" / name / f"after_round_{turns[-1]:06d}.state")
+        assert state["buffer"]["seen"] == 40 * len(turns), "a buffer counts the samples of its own client alone"
+    tested = {r["client"] for r in found if r["stage"] == "evaluate" and r["metric"] == "bytes_down"}
+    assert len(tested) == 5
+
+
+def test_clients_who_arrive_later_take_part_from_their_task_on(simulated):
+    arrivals = "{first: 3, then: 2}"
+    found = simulated(
+        *SEQUENTIAL,
+        f"data_loader.settings.arrivals={arrivals}",
+        f"assigner.settings.participation={{arrivals: {arrivals}, rounds_per_task: 4}}",
+    )
+    assert [len(learners(found, r)) for r in range(4)] == [3, 3, 5, 5]
+
+
+def test_class_incremental_runs_report_both_scenarios(simulated):
+    found = simulated(*SEQUENTIAL)
+    class_il, task_il = values(found, "accuracy/class_il"), values(found, "accuracy/task_il")
+    assert len(class_il) == len(task_il) == 3, "before, and after each of two tasks"
+    assert all(t >= c for of_c, of_t in zip(class_il, task_il, strict=True) for c, t in zip(of_c, of_t, strict=True))
+
+
+def test_at_their_own_pace_clients_learn_from_equally_many_samples(simulated):
+    found = simulated(
+        SEQUENTIAL[0],
+        "data_loader.settings.partition={kind: dirichlet, alpha: 0.3}",
+        "data_loader.settings.asynchronous_samples=20",
+        "data_loader.settings.samples_per_client=null",
+    )
+    assert set(values(found, "samples")) == {20.0}
+
+
+def test_arrivals_must_agree_between_data_and_rounds(simulated):
+    with pytest.raises(Exception, match=r"arrivals is .*, but assigner\.settings\.participation\.arrivals is None"):
+        simulated(*SEQUENTIAL, "data_loader.settings.arrivals={first: 3, then: 1}")
