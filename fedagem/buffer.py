@@ -43,13 +43,13 @@ class ReplayBuffer:
         target = torch.nonzero(last >= 0).squeeze(1)
         source = last[target]
         for name, values in batch.items():
-            self._slots[name][target] = values.detach()[source]
+            self._slots[name].index_copy_(0, target, values.detach().index_select(0, source))
         self.seen += incoming
 
     def sample(self, count: int, generator: torch.Generator) -> Batch:
         """At most `count` different samples, drawn uniformly."""
         chosen = torch.randperm(len(self), generator=generator)[:count]
-        return {name: values[chosen] for name, values in self._slots.items()}
+        return {name: values.index_select(0, chosen) for name, values in self._slots.items()}
 
     def contents(self) -> Batch:
         """Everything kept, in slot order (views)."""

@@ -1,6 +1,7 @@
 """`fedagem compare`: one plan under several methods and seeds, all on the same frames."""
 
 import copy
+import inspect
 import json
 from pathlib import Path
 
@@ -81,11 +82,17 @@ def method_assignments(name: str) -> tuple[str, ...]:
 
 
 def _variant(plan: Plan, changes: tuple[str, ...], seed: int) -> Plan:
-    """The plan of one method and seed; Ideal gets a buffer that holds everything a client will ever see."""
+    """The plan of one method and seed, without settings of other methods.
+
+    Ideal gets a buffer that holds everything a client will ever see.
+    """
     variant = copy.deepcopy(plan)
     change_plan(variant, changes)
     set_seed(variant, seed)
     training, loader = variant["task_runner"]["settings"], variant["data_loader"]["settings"]
+    taken = inspect.signature(METHODS[training["method"]]).parameters
+    settings = training.get("method_settings", {})
+    training["method_settings"] = {name: value for name, value in settings.items() if name in taken}
     if training["method"] == "ideal":
         if "seconds_per_round" not in loader:
             raise PlanError(

@@ -93,6 +93,7 @@ def test_a_browser_shows_the_page_without_errors_or_requests(page: Path, tmp_pat
     assert "default-src 'none'" in page.read_text(), "the page itself forbids requests; one would be a console error"
     assert "CONSOLE" not in shown.stderr
     pixels = cv2.imread(str(picture))
+    assert pixels is not None
     orange = (abs(pixels.astype(int) - (14, 127, 255)).max(axis=2) < 40).sum()
     blue = (abs(pixels.astype(int) - (180, 119, 31)).max(axis=2) < 40).sum()
     assert min(orange, blue) > 50, "the curves of both methods are visible, in matplotlib's first two colours"
