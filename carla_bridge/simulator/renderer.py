@@ -7,15 +7,15 @@ from carla_bridge.simulator.rendering.camera import pinhole
 from carla_bridge.simulator.rendering.composite import Compositor
 from carla_bridge.simulator.rendering.contact import ContactShadows
 from carla_bridge.simulator.rendering.engine import SUPERSAMPLING, Engine
-from carla_bridge.simulator.rendering.ground import define_bins, lay_ground
+from carla_bridge.simulator.rendering.ground import Ground, define_bins
 from carla_bridge.simulator.rendering.instances import StaticInstances
-from carla_bridge.simulator.rendering.lamps import Lamps
+from carla_bridge.simulator.rendering.lamps import Lamps, brightness_of_ground
 from carla_bridge.simulator.rendering.light import light_of
 from carla_bridge.simulator.rendering.occlusion import Occluders
 from carla_bridge.simulator.rendering.statics import make_scenery
 from carla_bridge.simulator.rendering.textures import make_textures
 from carla_bridge.simulator.rendering.visible import Instances
-from carla_bridge.simulator.scene import CameraView, Moment, Picture, Town
+from carla_bridge.simulator.scene import CameraView, Moment, Picture, Town, Weather
 
 
 class PandaRenderer:
@@ -24,7 +24,7 @@ class PandaRenderer:
     def __init__(self, town: Town) -> None:
         self._engine = Engine()
         define_bins()
-        self._ground = lay_ground(self._engine.root, town.surfaces)
+        self._ground = Ground(self._engine.root, town.surfaces)
         self._occluders = Occluders(town.objects)
         self._scenery = make_scenery(self._engine.root, town.objects, make_textures())
         self._cast = Cast()
@@ -32,19 +32,26 @@ class PandaRenderer:
         self._compositor = Compositor(town)
         self._lamps = Lamps(self._engine.root)
         self._shadows = ContactShadows(self._engine.root)
+        self._weather = Weather()
+        self._light = light_of(self._weather)
+        self._lamps.shine(self._light)
 
     def draw(self, moment: Moment, views: Sequence[CameraView]) -> list[Picture]:
         """Pictures of the same moment, one per view, in order; deterministic for equal arguments."""
-        light = light_of(moment.weather)
-        self._lamps.shine(light)
+        if moment.weather != self._weather:
+            self._weather, self._light = moment.weather, light_of(moment.weather)
+            self._lamps.shine(self._light)
+        light = self._light
+        brightness = brightness_of_ground(light)
         scene = self._cast.scene(moment.moving)
         self._shadows.lay(scene, light)
         pictures = []
         for view in views:
             camera = pinhole(view)
             screen = self._occluders.seen_from(camera.position)
-            for nodes in (self._ground, self._scenery):
-                nodes.show(camera, screen, SUPERSAMPLING * camera.focal)
+            drawn_focal = SUPERSAMPLING * camera.focal
+            self._ground.show(camera, screen, drawn_focal, brightness)
+            self._scenery.show(camera, screen, drawn_focal)
             parts = self._instances.visible(camera, screen, scene, moment.traffic_lights)
             drawn = self._instances.draw(camera, parts, tuple(light.horizon.tolist()))
             pictures.append(self._compositor.finish(drawn, camera, light))

@@ -94,7 +94,7 @@ class Cast:
 
 
 def _shapes(part: Part) -> list[tuple[Geom, RenderState]]:
-    shapes = [(geom(part.mesh), surface_state(None, shining=False))]
+    shapes = [(geom(part.mesh), surface_state(None, shining=False, smooth=True))]
     if len(part.shining.points):
-        shapes.append((geom(part.shining), surface_state(None, shining=True)))
+        shapes.append((geom(part.shining), surface_state(None, shining=True, smooth=False)))
     return shapes

@@ -4,6 +4,8 @@ Images are kept as separate planes of blue, green and red: whole-array arithmeti
 than on interleaved pixels.
 """
 
+from collections.abc import Sequence
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,7 @@ from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.engine import metres
 from carla_bridge.simulator.rendering.groundcover import GroundCover
 from carla_bridge.simulator.rendering.ids import glow_of_codes
-from carla_bridge.simulator.rendering.light import Light
+from carla_bridge.simulator.rendering.light import Light, Rgb
 from carla_bridge.simulator.rendering.rays import Image, Rays, rays_of
 from carla_bridge.simulator.rendering.sky import Sky
 from carla_bridge.simulator.rendering.visible import Identified
@@ -21,8 +23,8 @@ from carla_bridge.simulator.semantics import Tag
 
 FARTHEST = 1000.0
 """CARLA's depth camera ends here; so does ours."""
-_WINDOW_LIGHT = (120.0, 200.0, 255.0)
-"""Blue, green, red of a lit window."""
+_WINDOW_LIGHT = np.array([1.0, 0.78, 0.47], np.float32)
+"""Red, green, blue of a lit window."""
 
 
 class Compositor:
@@ -34,52 +36,62 @@ class Compositor:
         self._glow = glow_of_codes()
 
     def finish(self, drawn: Identified, camera: Pinhole, light: Light) -> Picture:
-        """Depth, then colour: ground and sky where nothing stands, lit windows, and the air before it all."""
+        """Every pixel times a gain plus an added light: shadows and stains, water, lit windows, and the air."""
         rays = rays_of(camera)
-        sky = drawn.codes == Tag.SKY
-        flat = drawn.steps == 0
-        flat ^= sky
-        depth = _depth(drawn, flat, sky, rays)
-        planes = [plane.astype(np.float32) for plane in cv2.split(drawn.colours)[:3]]
-        self._ground.cover(planes, flat, drawn.codes, rays, light)
+        depth = metres(drawn.steps, rays.nearness_of_ground())
+        np.minimum(depth, np.float32(FARTHEST), out=depth)
+        through = _through_air(depth, light)
+        gain = through.copy()
+        glows: list[tuple[Image, Rgb]] = []
+        mirror = self._ground.cover(gain, drawn, rays, light)
+        if mirror is not None:
+            glows.append((mirror, light.horizon))
         if light.night > 0:
             glow = np.take(self._glow * np.float32(light.night), drawn.codes)
-            for index, level in enumerate(_WINDOW_LIGHT):
-                planes[index] += glow * (np.float32(level) - planes[index])
-        _breathe(planes, depth, light)
-        self._put_sky(planes, sky, rays, light)
-        opaque = np.full(depth.shape, 255, np.uint8)
-        bgra: NDArray[np.uint8] = np.asarray(cv2.merge([*map(cv2.convertScaleAbs, planes), opaque]), np.uint8)
+            glows.append((glow, _WINDOW_LIGHT))
+        for share, _ in glows:
+            gain -= gain * share
+            np.multiply(share, through, out=share)
+        planes = [_lit(drawn.colours, index, gain, through, light.haze, glows) for index in range(3)]
+        bgra = _bytes(cv2.merge([*planes, np.full(depth.shape, 255, np.uint8)]))
+        self._put_sky(bgra, drawn.codes == Tag.SKY, rays, light)
         return Picture(bgra, drawn.tags, drawn.object_ids, depth)
 
-    def _put_sky(self, planes: list[Image], sky: NDArray[np.bool_], rays: Rays, light: Light) -> None:
+    def _put_sky(self, bgra: NDArray[np.uint8], sky: NDArray[np.bool_], rays: Rays, light: Light) -> None:
         rows = np.flatnonzero(sky.any(axis=1))
-        if not len(rows):
-            return
-        first, last = int(rows[0]), int(rows[-1]) + 1
-        colours = self._sky.planes(rays.rows(first, last), light)
-        for plane, colour in zip(planes, colours, strict=True):
-            np.copyto(plane[first:last], colour, where=sky[first:last])
+        if len(rows):
+            band = slice(int(rows[0]), int(rows[-1]) + 1)
+            colours = self._sky.colours(rays.rows(band.start, band.stop), light)
+            cv2.copyTo(colours, sky[band].view(np.uint8), bgra[band])
 
 
-def _depth(drawn: Identified, flat: NDArray[np.bool_], sky: NDArray[np.bool_], rays: Rays) -> Image:
-    """Depth along the axis: the engine's for solids, the ray's for the ground, the farthest for the sky."""
-    depth = metres(drawn.steps)
-    ground = rays.to_height(0.0)
-    ground = np.where((ground < 0) | (ground > FARTHEST), np.float32(FARTHEST), ground)
-    np.copyto(depth, ground, where=flat)
-    np.copyto(depth, np.float32(FARTHEST), where=sky)
-    return np.minimum(depth, np.float32(FARTHEST), out=depth)
+def _through_air(depth: Image, light: Light) -> Image:
+    """Which share of its own light reaches the camera from each pixel."""
+    far = depth * np.float32(-light.extinction)
+    if light.clear_metres > 0:
+        far += np.float32(light.extinction * light.clear_metres)
+        np.minimum(far, 0, out=far)
+    return np.asarray(cv2.exp(far), np.float32)
 
 
-def _breathe(planes: list[Image], depth: Image, light: Light) -> None:
-    """Fade to the haze with distance."""
-    through = depth - np.float32(light.clear_metres)
-    np.maximum(through, 0, out=through)
-    through *= np.float32(-light.extinction)
-    np.exp(through, out=through)
-    for index, channel in enumerate((2, 1, 0)):
-        haze = np.float32(255 * light.haze[channel])
-        planes[index] -= haze
-        planes[index] *= through
-        planes[index] += haze
+def _lit(
+    colours: NDArray[np.uint8],
+    index: int,
+    gain: Image,
+    through: Image,
+    haze: Rgb,
+    glows: Sequence[tuple[Image, Rgb]],
+) -> NDArray[np.uint8]:
+    """One plane of blue, green, red."""
+    channel = 2 - index
+    plane = cv2.extractChannel(colours, index).astype(np.float32)
+    plane *= gain
+    plane -= through * np.float32(255 * haze[channel])
+    plane += np.float32(255 * haze[channel])
+    for share, colour in glows:
+        plane += share * np.float32(255 * colour[channel])
+    return _bytes(cv2.convertScaleAbs(plane))
+
+
+def _bytes(image: object) -> NDArray[np.uint8]:
+    return np.asarray(image, np.uint8)

@@ -1,23 +1,14 @@
 """Soft shadows under what moves: one mesh for all actors, rewritten every tick, that darkens the ground's colours."""
 
 import numpy as np
-from panda3d.core import (
-    ColorWriteAttrib,
-    Geom,
-    GeomEnums,
-    GeomNode,
-    GeomTriangles,
-    GeomVertexData,
-    GeomVertexFormat,
-    NodePath,
-    TransparencyAttrib,
-)
+from numpy.typing import NDArray
+from panda3d.core import ColorWriteAttrib, GeomNode, NodePath, TransparencyAttrib
 
 from carla_bridge.simulator.rendering.actors import Scene
+from carla_bridge.simulator.rendering.geoms import STREAM_VERTEX, stream_geom
 from carla_bridge.simulator.rendering.ground import SHADOW_BIN
 from carla_bridge.simulator.rendering.light import Light
 
-_VERTEX = np.dtype([("point", "3f4"), ("colour", "4u1")])
 _SOFT = 0.45
 """Width of the blurred edge in metres."""
 _STEPS = np.array([-1.0, -1.0, 1.0, 1.0])
@@ -55,25 +46,15 @@ class ContactShadows:
         if light.shadow > 0:
             push = -0.5 * light.to_sun[:2] / max(float(light.to_sun[2]), 0.35)
         middle = scene.positions[:, :2] + push * scene.extents[:, 2:]
-        rows = np.zeros((count, 4, 4), _VERTEX)
+        rows = np.zeros((count, 4, 4), STREAM_VERTEX)
         rows["point"][..., :2] = (grid + middle[:, None, None])[..., ::-1]
         rows["colour"][:, 1:3, 1:3, 3] = round(255 * min(_FAINTEST + 0.6 * light.shadow, _DARKEST))
         order = np.lexsort(scene.positions.T)
-        self._node.add_geom(_mesh(rows[order].reshape(-1), count))
+        self._node.add_geom(stream_geom(rows.view(np.float32).reshape(count, 64)[order].reshape(-1, 4), _index(count)))
 
 
-def _mesh(rows: np.ndarray, count: int) -> Geom:
-    vertices = GeomVertexData("shadows", GeomVertexFormat.get_v3c4(), Geom.UH_stream)
-    vertices.unclean_set_num_rows(len(rows))
-    vertices.modify_array_handle(0).copy_data_from(rows.tobytes())
+def _index(count: int) -> NDArray[np.uint32]:
     corner = (4 * np.arange(3)[:, None] + np.arange(3)).reshape(-1, 1)
     square = (corner + np.array([0, 1, 5, 0, 5, 4])).reshape(-1)
-    index = (16 * np.arange(count)[:, None] + square).astype(np.uint32)
-    faces = GeomTriangles(Geom.UH_stream)
-    faces.set_index_type(GeomEnums.NT_uint32)
-    handle = faces.modify_vertices()
-    handle.unclean_set_num_rows(index.size)
-    handle.modify_handle().copy_data_from(index.tobytes())
-    made = Geom(vertices)
-    made.add_primitive(faces)
-    return made
+    index: NDArray[np.uint32] = (16 * np.arange(count)[:, None] + square).astype(np.uint32)
+    return index

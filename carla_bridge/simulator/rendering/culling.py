@@ -26,10 +26,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Placed:
-    """What a node will be made of, where it is, and between which distances of its cell it is shown."""
+    """Bounds of something, and between which distances of its cell it is shown."""
 
-    make: Callable[[], PandaNode]
-    """Called when it is first seen."""
     low: NDArray[np.float32]
     high: NDArray[np.float32]
     cell: Cell
@@ -41,20 +39,17 @@ def cell_at(x: float, y: float, edge: float) -> Cell:
     return Cell((x // edge + 0.5) * edge, (y // edge + 0.5) * edge, edge / 2)
 
 
-def placed(make: Callable[[], PandaNode], meshes: Sequence[Mesh], cell: Cell, start: float, end: float) -> Placed:
-    """A node to be made of meshes, with their bounds."""
+def placed(meshes: Sequence[Mesh], cell: Cell, start: float, end: float) -> Placed:
+    """The place of something made of meshes."""
     low = np.min([mesh.points.min(axis=0) for mesh in meshes], axis=0)
     high = np.max([mesh.points.max(axis=0) for mesh in meshes], axis=0)
-    return Placed(make, low, high, cell, start, end)
+    return Placed(low, high, cell, start, end)
 
 
-class CulledNodes:
-    """Children of one node, chosen per picture."""
+class Culling:
+    """Knows where many fixed things are."""
 
-    def __init__(self, parent: PandaNode, members: Sequence[Placed]) -> None:
-        self._parent = parent
-        self._makers = [member.make for member in members]
-        self._nodes: dict[int, PandaNode] = {}
+    def __init__(self, members: Sequence[Placed]) -> None:
         boxes = np.array([(member.low, member.high) for member in members], np.float64).reshape(-1, 2, 3)
         halves = np.ptp(boxes, axis=1) / 2
         self._centres: NDArray[np.float64] = boxes.mean(axis=1)
@@ -65,15 +60,36 @@ class CulledNodes:
         self._starts = np.array([m.start if m.start > 0 else -np.inf for m in members])
         self._ends = np.array([m.end for m in members])
 
-    def show(self, camera: Pinhole, screen: Screen, drawn_focal: float) -> None:
-        """Leave in the scene only what this camera may see."""
+    def seen(self, camera: Pinhole, screen: Screen, drawn_focal: float) -> list[int]:
+        """Which members this camera may see, in order."""
         away = np.hypot(*(self._cells[:, :2] - camera.position[:2]).T) - self._cells[:, 2]
         away *= _REFERENCE_FOCAL / drawn_focal
         near = np.flatnonzero((away < self._ends) & (away >= self._starts))
         found = near[camera.sees(self._centres[near], self._radii[near])]
         hidden = screen.hides(self._centres[found], self._plan_radii[found], self._tops[found])
+        seen: list[int] = found[~hidden].tolist()
+        return seen
+
+
+class CulledNodes:
+    """Children of one node, chosen per picture."""
+
+    def __init__(self, parent: PandaNode, makers: Sequence[Callable[[], PandaNode]], members: Sequence[Placed]) -> None:
+        self._parent = parent
+        self._makers = makers
+        """Called when a member is first seen."""
+        self._culling = Culling(members)
+        self._nodes: dict[int, PandaNode] = {}
+        self._shown: list[int] = []
+
+    def show(self, camera: Pinhole, screen: Screen, drawn_focal: float) -> None:
+        """Leave in the scene only what this camera may see."""
+        seen = self._culling.seen(camera, screen, drawn_focal)
+        if seen == self._shown:
+            return
+        self._shown = seen
         self._parent.remove_all_children()
-        for index in found[~hidden].tolist():
+        for index in seen:
             if index not in self._nodes:
                 self._nodes[index] = self._makers[index]()
             self._parent.add_child(self._nodes[index])

@@ -6,7 +6,8 @@ The engine needs neither an X server nor a GPU. Its habits, and what is done abo
   scaling, so that a point lands in exactly the pixel that the pinhole formula names.
 * There is no antialiasing: every picture is drawn at twice its size.
 * Depth cannot be bound to a texture. The debugging switch `td-show-zbuffer` makes the engine overwrite the frame
-  with its depth *after* the colours have been copied out, so that one pass yields both.
+  with its depth *after* the colours have been copied out. A second, empty frame without clearing then copies that
+  depth to the same memory, so that one pass yields both (a screenshot would do too, but takes fresh memory each time).
 """
 
 from collections import OrderedDict
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from panda3d.core import (
     Camera,
+    ConfigVariableBool,
     DisplayRegion,
     FrameBufferProperties,
     GeomNode,
@@ -50,34 +52,20 @@ aux-display
 audio-library-name null
 texture-quality-level best
 transform-cache 0
-td-show-zbuffer 1
 notify-level-display error
 """
 
 
 @dataclass(frozen=True)
 class RawFrame:
-    """What the engine drew: twice the picture's size, bottom row first, valid until the next frame."""
+    """What the engine drew, at the picture's size, top row first."""
 
-    bgra: NDArray[np.uint8]
-    """Alpha holds codes."""
-    depth_steps: NDArray[np.uint32]
-    """The engine's own scale: larger is nearer, 0 is where nothing wrote depth."""
-
-    def colours(self) -> NDArray[np.uint8]:
-        """(h, w, 4) means of 2 x 2 pixels, top row first; their alpha means nothing."""
-        height, width = self.depth_steps.shape
-        small = cv2.resize(self.bgra, (width // 2, height // 2), interpolation=cv2.INTER_AREA)
-        upright: NDArray[np.uint8] = cv2.flip(small, 0).astype(np.uint8, copy=False)
-        return upright
-
-    def codes(self) -> NDArray[np.uint8]:
-        """(h, w): one of each 2 x 2 pixels, always the same corner, for identities cannot be averaged."""
-        return np.ascontiguousarray(self.bgra[-2::-2, 1::2, 3])
-
-    def steps(self) -> NDArray[np.uint32]:
-        """(h, w) depth of the same corner as `codes`."""
-        return np.ascontiguousarray(self.depth_steps[-2::-2, 1::2])
+    colours: NDArray[np.uint8]
+    """(h, w, 4) means of 2 x 2 pixels; their alpha means nothing."""
+    codes: NDArray[np.uint8]
+    """(h, w) alpha of one of each 2 x 2 pixels, always the same corner, for identities cannot be averaged."""
+    steps: NDArray[np.float32]
+    """(h, w) depth of the same corner in the engine's own scale: larger is nearer, 0 is where nothing wrote depth."""
 
 
 @dataclass
@@ -99,6 +87,7 @@ class Engine:
                 "install the panda3d wheel of PyPI, which carries it."
             )
         self._engine = GraphicsEngine(self._pipe)
+        self._show_depth = ConfigVariableBool("td-show-zbuffer")
         self.root = NodePath("world")
         self._camera = Camera("camera")
         self._lens = MatrixLens()
@@ -116,16 +105,24 @@ class Engine:
         self._lens.set_user_mat(_projection(width, height, SUPERSAMPLING * camera.focal))
         self._camera.set_transform(transform(camera.axes, camera.position))
         buffer.output.set_active(True)
-        self._engine.render_frame()
-        depth = buffer.region.get_screenshot()
+        bgra = self._copied(buffer, drawing=True)
+        colours = cv2.resize(bgra, (camera.width, camera.height), interpolation=cv2.INTER_AREA)
+        codes = np.ascontiguousarray(bgra[-2::-2, 1::2, 3])
+        depth = self._copied(buffer, drawing=False).view(np.uint32)[..., 0]
         buffer.output.set_active(False)
         RenderState.garbage_collect()
         TransformState.garbage_collect()
-        shape = (height, width)
-        return RawFrame(
-            np.frombuffer(memoryview(buffer.pixels.get_ram_image()), np.uint8).reshape(*shape, 4),
-            np.frombuffer(memoryview(depth.get_ram_image()), np.uint32).reshape(shape),
-        )
+        return RawFrame(np.asarray(cv2.flip(colours, 0), np.uint8), codes, depth[-2::-2, 1::2].astype(np.float32))
+
+    def _copied(self, buffer: _Buffer, drawing: bool) -> NDArray[np.uint8]:
+        """The frame after drawing the scene, or as the last frame left it; bottom row first, not to be kept."""
+        buffer.region.set_active(drawing)
+        buffer.output.set_clear_color_active(drawing)
+        buffer.output.set_clear_depth_active(drawing)
+        self._show_depth.set_value(drawing)
+        self._engine.render_frame()
+        size = buffer.output.get_size()
+        return np.frombuffer(memoryview(buffer.pixels.get_ram_image()), np.uint8).reshape(size.y, size.x, 4)
 
     def close(self) -> None:
         """Give every buffer back."""
@@ -139,7 +136,7 @@ class Engine:
         wall.add_geom(geom(box((5, -50, -50), (6, 50, 50), (255, 255, 255))))
         path = self.root.attach_new_node(wall)
         ahead = Pinhole(8, 8, 4.0, np.zeros(3), np.eye(3))
-        depth = metres(self.render(ahead, (0.0, 0.0, 0.0)).steps())
+        depth = metres(self.render(ahead, (0.0, 0.0, 0.0)).steps, 0.0)
         path.remove_node()
         if not np.allclose(depth, 5.0, atol=0.1):
             raise RuntimeError(
@@ -160,8 +157,6 @@ class Engine:
 
     def _open(self, width: int, height: int) -> _Buffer:
         output = self._make_output(width, height)
-        output.set_clear_color_active(True)
-        output.set_clear_depth_active(True)
         pixels = Texture("pixels")
         output.add_render_texture(pixels, GraphicsOutput.RTM_copy_ram)
         region = output.make_display_region()
@@ -194,10 +189,12 @@ def transform(axes: NDArray[np.float64], position: NDArray[np.float64]) -> Trans
     return TransformState.make_mat(LMatrix4f(e, b, h, 0, d, a, g, 0, f, c, i, 0, y, x, z, 1))
 
 
-def metres(steps: NDArray[np.uint32]) -> NDArray[np.float32]:
-    """Depth along the camera's axis; FAR where nothing was drawn."""
-    nearness = steps.astype(np.float32) * np.float32((FAR - NEAR) / (_DEPTH_STEPS * FAR * NEAR))
-    depth: NDArray[np.float32] = np.reciprocal(nearness + np.float32(1 / FAR))
+def metres(steps: NDArray[np.float32], nearest: NDArray[np.float32] | float) -> NDArray[np.float32]:
+    """Depth along the camera's axis; not beyond 1 / `nearest`, the least that its reciprocal may be."""
+    scale = _DEPTH_STEPS * FAR * NEAR / (FAR - NEAR)
+    depth = steps + np.float32(scale / FAR)
+    np.maximum(depth, np.float32(scale) * np.asarray(nearest, np.float32), out=depth)
+    np.divide(np.float32(scale), depth, out=depth)
     return depth
 
 

@@ -7,15 +7,18 @@ textures of the software renderer.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from panda3d.core import CullBinManager, GeomNode, NodePath, ShadeModelAttrib
 
 from carla_bridge.simulator.kinds import SurfaceKind
-from carla_bridge.simulator.rendering.culling import Cell, CulledNodes, cell_at, placed
-from carla_bridge.simulator.rendering.geoms import geom
+from carla_bridge.simulator.rendering.camera import Pinhole
+from carla_bridge.simulator.rendering.culling import Cell, Culling, cell_at, placed
+from carla_bridge.simulator.rendering.geoms import STREAM_VERTEX, outward, stream_geom
+from carla_bridge.simulator.rendering.light import Rgb
 from carla_bridge.simulator.rendering.mesh import Colour, Mesh, join, polygon, quads
+from carla_bridge.simulator.rendering.occlusion import Screen
 from carla_bridge.simulator.scene import Surface
 from carla_bridge.simulator.semantics import Tag
 
@@ -54,38 +57,67 @@ def define_bins() -> None:
             manager.add_bin(name, kind, sort)
 
 
-def lay_ground(root: NodePath, surfaces: Sequence[Surface]) -> CulledNodes:
-    """Nodes below `root` for all surfaces, grouped by layer and by place, over open land without end."""
-    ground = root.attach_new_node("ground")
-    ground.set_depth_test(False)
-    ground.set_depth_write(False)
-    ground.set_attrib(ShadeModelAttrib.make(ShadeModelAttrib.M_flat))
-    land = GeomNode("land")
-    land.add_geom(geom(_open_land()))
-    ground.attach_new_node(land).set_bin(GROUND_BIN, 0)
-    known = {kind.value: layer for layer, kind in enumerate(SurfaceKind, start=1)}
-    groups: dict[tuple[int, Cell], list[Surface]] = defaultdict(list)
-    for surface in surfaces:
-        if surface.kind not in known:
-            raise ValueError(f"the renderer has no colour for surfaces of kind {surface.kind!r}; add one to ground.py.")
-        x, y = surface.points[0].tolist()
-        edge = _PAINT_CELL if surface.kind in _PAINTED else _CELL
-        groups[known[surface.kind], cell_at(x, y, edge)].append(surface)
-    members = []
-    for (layer, cell), alike in groups.items():
-        kind = SurfaceKind(alike[0].kind)
-        mesh = _flat(alike, _COLOURS[kind])
-        make = partial(_layer, kind.value, mesh, layer)
-        members.append(placed(make, [mesh], cell, 0.0, _PAINTED.get(kind, _HORIZON)))
-    surfaces_path = ground.attach_new_node("surfaces")
-    return CulledNodes(surfaces_path.node(), members)
+class Ground:
+    """All surfaces in order of their layers; those in view become one mesh, in the light of the moment."""
+
+    def __init__(self, root: NodePath, surfaces: Sequence[Surface]) -> None:
+        self._node = GeomNode("ground")
+        ground = root.attach_new_node(self._node)
+        ground.set_bin(GROUND_BIN, 0)
+        ground.set_depth_test(False)
+        ground.set_depth_write(False)
+        ground.set_light_off(1)
+        ground.set_attrib(ShadeModelAttrib.make(ShadeModelAttrib.M_flat))
+        layers = {kind.value: layer for layer, kind in enumerate(SurfaceKind)}
+        groups: dict[tuple[int, Cell], list[Surface]] = defaultdict(list)
+        for surface in surfaces:
+            if surface.kind not in layers:
+                raise ValueError(
+                    f"the renderer has no colour for surfaces of kind {surface.kind!r}; add one to ground.py."
+                )
+            x, y = surface.points[0].tolist()
+            edge = _PAINT_CELL if surface.kind in _PAINTED else _CELL
+            groups[layers[surface.kind], cell_at(x, y, edge)].append(surface)
+        land = _open_land()
+        meshes, members = [land], [placed([land], Cell(0, 0, _HORIZON), 0.0, _HORIZON)]
+        for (_, cell), alike in sorted(groups.items(), key=lambda group: group[0][0]):
+            kind = SurfaceKind(alike[0].kind)
+            meshes.append(_flat(alike, _COLOURS[kind]))
+            members.append(placed(meshes[-1:], cell, 0.0, _PAINTED.get(kind, _HORIZON)))
+        self._culling = Culling(members)
+        self._plain = join(meshes).colours
+        self._lit = np.concatenate([_rows(mesh) for mesh in meshes])
+        ends = np.cumsum([len(mesh.points) for mesh in meshes]).tolist()
+        numbers = self._lit.view(np.float32).reshape(-1, 4)
+        self._vertices = [numbers[end - len(mesh.points) : end] for mesh, end in zip(meshes, ends, strict=True)]
+        self._triangles = [outward(mesh).astype(np.uint32).reshape(-1) for mesh in meshes]
+        self._counts = np.array([(len(mesh.points), mesh.triangles.size) for mesh in meshes], np.uint32)
+        self._shown: tuple[list[int], bytes] = ([], b"")
+
+    def show(self, camera: Pinhole, screen: Screen, drawn_focal: float, brightness: Rgb) -> None:
+        """Leave in the scene what this camera may see; `brightness` multiplies red, green and blue."""
+        key = self._culling.seen(camera, screen, drawn_focal), brightness.tobytes()
+        if key == self._shown:
+            return
+        if key[1] != self._shown[1]:
+            self._lit["colour"][:, :3] = np.minimum(self._plain[:, :3] * brightness, 255)
+        self._shown = key
+        seen = key[0]
+        self._node.remove_all_geoms()
+        if not seen:
+            return
+        rows = np.concatenate([self._vertices[member] for member in seen])
+        points, corners = self._counts[seen].T
+        index = np.concatenate([self._triangles[member] for member in seen])
+        index += np.repeat(np.cumsum(points, dtype=np.uint32) - points, corners)
+        self._node.add_geom(stream_geom(rows, index))
 
 
-def _layer(name: str, mesh: Mesh, layer: int) -> GeomNode:
-    node = GeomNode(name)
-    node.add_geom(geom(mesh))
-    NodePath(node).set_bin(GROUND_BIN, layer)
-    return node
+def _rows(mesh: Mesh) -> NDArray[np.void]:
+    rows = np.empty(len(mesh.points), STREAM_VERTEX)
+    rows["point"] = mesh.points[:, [1, 0, 2]]
+    rows["colour"] = mesh.colours
+    return rows
 
 
 def _flat(surfaces: Sequence[Surface], colour: Colour) -> Mesh:

@@ -2,12 +2,12 @@
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from carla_bridge.simulator.rendering.light import Light
 from carla_bridge.simulator.rendering.noise import WrappedTile, fractal_tile
 from carla_bridge.simulator.rendering.rays import Image, Rays
 from carla_bridge.simulator.rendering.shade import METRES_PER_CELL, PLAIN, GroundPlan
+from carla_bridge.simulator.rendering.visible import Identified
 from carla_bridge.simulator.scene import Town
 from carla_bridge.simulator.semantics import Tag
 
@@ -29,34 +29,38 @@ class GroundCover:
         for tag, share in _SOAKING.items():
             self._soaks[tag] = share
 
-    def cover(
-        self, planes: list[Image], flat: NDArray[np.bool_], codes: NDArray[np.uint8], rays: Rays, light: Light
-    ) -> None:
-        """Multiply ground pixels by what lies there; wet ones also mirror the sky, the more the farther."""
-        rows = np.flatnonzero(flat.any(axis=1))
+    def cover(self, gain: Image, drawn: Identified, rays: Rays, light: Light) -> Image | None:
+        """Multiply the gain of ground pixels by what lies there.
+
+        Returns how far wet ones mirror the sky, the more the farther, or nothing if all is dry.
+        """
+        rows = np.flatnonzero((rays.rise() < 0).any(axis=1))
         if not len(rows):
-            return
+            return None
         band = slice(int(rows[0]), int(rows[-1]) + 1)
-        ground = rays.rows(band.start, band.stop)
-        distance = np.clip(ground.to_height(0.0), 0, _FARTHEST)
+        ground, solid = rays.rows(band.start, band.stop), drawn.steps[band] > 0
+        distance = ground.to_height(0.0)
+        distance = np.where((distance < 0) | (distance > _FARTHEST), np.float32(_FARTHEST), distance)
         factor = self._tone(ground, distance, light)
         self._add_grain(factor, ground, distance)
-        factor[~flat[band]] = 1
         mirror = None
         if light.wetness > 0:
-            soaked = np.take(self._soaks * np.float32(light.wetness), codes[band])
-            soaked *= flat[band]
+            soaked = np.take(self._soaks * np.float32(light.wetness), drawn.codes[band])
             factor *= 1 - np.float32(0.42) * soaked
-            mirror = soaked * np.clip(0.06 + distance * np.float32(0.011), 0, 0.42)
-        for index, channel in enumerate((2, 1, 0)):
-            planes[index][band] *= factor
-            if mirror is not None:
-                planes[index][band] += mirror * (np.float32(255 * light.horizon[channel]) - planes[index][band])
+            mirror = np.zeros_like(gain)
+            mirror[band] = soaked * np.clip(0.06 + distance * np.float32(0.011), 0, 0.42)
+            mirror[band][solid] = 0
+        np.copyto(factor, np.float32(1), where=solid)
+        gain[band] *= factor
+        return mirror
 
     def _tone(self, ground: Rays, distance: Image, light: Light) -> Image:
-        x, y = ground.reach(distance, 1 / METRES_PER_CELL, self._plan.origin)
+        """Shadows and stains, worked out for every other row and column."""
+        thin = ground.thinned(2)
+        x, y = thin.reach(distance[::2, ::2], 1 / METRES_PER_CELL, self._plan.origin)
         tone = cv2.remap(self._plan.under(light), x, y, cv2.INTER_LINEAR, borderValue=PLAIN)
-        return tone * np.float32(1 / PLAIN)
+        size = (len(ground.along_columns[0]), len(ground.down_rows[0]))
+        return cv2.resize(tone, size, interpolation=cv2.INTER_LINEAR) * np.float32(1 / PLAIN)
 
     def _add_grain(self, factor: Image, ground: Rays, distance: Image) -> None:
         """Grain on the rows that are near enough to show it."""

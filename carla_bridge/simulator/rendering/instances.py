@@ -22,6 +22,7 @@ class StaticInstances:
 
     def __init__(self, things: Sequence[StaticObject]) -> None:
         self._things = [thing for thing in things if thing.object_id]
+        self._is_light = [thing.kind == ObjectKind.TRAFFIC_LIGHT.value for thing in self._things]
         self._book = ShapeBook()
         self._pieces: dict[tuple[object, ...], list[Piece]] = {}
         self._nodes: dict[tuple[int, int], PandaNode] = {}
@@ -37,9 +38,9 @@ class StaticInstances:
 
     def node(self, index: int, state: int, near: bool) -> PandaNode:
         """The node of one object: a traffic light in a state, anything else near or far."""
-        thing = self._things[index]
-        look = state if thing.kind == ObjectKind.TRAFFIC_LIGHT.value else OTHER_LOOKS + near
+        look = state if self._is_light[index] else OTHER_LOOKS + near
         if (index, look) not in self._nodes:
+            thing = self._things[index]
             key = (thing.kind, thing.size, thing.colour, thing.variant, look)
             if key not in self._pieces:
                 self._pieces[key] = self._shaped(thing, state, near)
@@ -58,5 +59,5 @@ def _placed(pieces: Sequence[Piece], thing: StaticObject) -> GeomNode:
     node = GeomNode(thing.kind)
     for piece in pieces:
         mesh = piece.mesh.copies([(pose.x, pose.y, pose.z)], [pose.yaw], [(1, 1, 1)])
-        node.add_geom(geom(mesh), surface_state(None, piece.shining))
+        node.add_geom(geom(mesh), surface_state(None, piece.shining, smooth=False))
     return node

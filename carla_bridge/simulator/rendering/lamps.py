@@ -1,8 +1,11 @@
 """Sun and sky as the engine's lights."""
 
+from math import hypot
+
+import numpy as np
 from panda3d.core import AmbientLight, DirectionalLight, LVector3f, Material, NodePath
 
-from carla_bridge.simulator.rendering.light import Light
+from carla_bridge.simulator.rendering.light import Light, Rgb
 
 
 class Lamps:
@@ -27,3 +30,13 @@ class Lamps:
         self._sun.set_direction(LVector3f(-y, -x, -max(z, 0.05)))
         self._fill.set_color((*(0.3 * light.ambient).tolist(), 1))
         self._fill.set_direction(LVector3f(0.35 * y, 0.35 * x, -1))
+
+
+def brightness_of_ground(light: Light) -> Rgb:
+    """What the same lamps give to a level surface: red, green, blue."""
+    x, y, z = light.to_sun.tolist()
+    high = max(z, 0.05)
+    sunk = high / hypot(x, y, high)
+    filled = 1 / hypot(0.35 * x, 0.35 * y, 1)
+    level: Rgb = (0.9 + 0.3 * filled) * light.ambient + sunk * light.sun
+    return level.astype(np.float32)

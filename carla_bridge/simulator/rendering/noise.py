@@ -40,4 +40,4 @@ class WrappedTile:
         x, y, _ = rays.origin
         corner = (x - x % self._period - self._margin, y - y % self._period - self._margin)
         across, along = rays.reach(distance, self._scale, corner)
-        return np.asarray(cv2.remap(self._image, across, along, cv2.INTER_LINEAR), np.uint8)
+        return np.asarray(cv2.remap(self._image, across, along, cv2.INTER_NEAREST), np.uint8)

@@ -36,6 +36,10 @@ class Rays:
             return self.down_rows[2]
         return self.down_rows[2] + self.along_columns[2]
 
+    def nearness_of_ground(self) -> Image:
+        """1 / metres along the axis to z = 0; not positive where the ray does not come down; shaped like `rise`."""
+        return self.rise() * np.float32(-1 / max(self.origin[2], 1e-3))
+
     def to_height(self, height: float) -> Image:
         """Metres along the axis to the plane z = height; negative behind, shaped like `rise`."""
         rise = self.rise()

@@ -2,6 +2,7 @@
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from carla_bridge.simulator.rendering.light import Light
 from carla_bridge.simulator.rendering.noise import WrappedTile, fractal_tile
@@ -22,8 +23,8 @@ class Sky:
         noise = fractal_tile(_CLOUD_TILE, (4, 8, 16, 32, 64), 0.55, seed=11)
         self._clouds = WrappedTile(noise, _METRES_PER_CELL, reach=2 * _FARTHEST_CLOUD)
 
-    def planes(self, rays: Rays, light: Light) -> list[Image]:
-        """Blue, green and red for the given rows of rays, 0 to 255; worked out for every fourth row and column."""
+    def colours(self, rays: Rays, light: Light) -> NDArray[np.uint8]:
+        """(h, w, 4) blue, green, red, 255 for the given rows of rays; worked out for every fourth row and column."""
         size = (len(rays.along_columns[0]), len(rays.down_rows[0]))
         rays = rays.thinned(_THINNED)
         height: Image = np.clip(rays.rise() / rays.length(), 0, 1)
@@ -32,14 +33,14 @@ class Sky:
         blend = (1 - np.exp(-4.5 * rise)) / (1 - np.exp(-4.5))
         cover = self._cover(rays, light)
         cover *= np.take(np.clip(rise * 7 - 0.25, 0, 1).astype(np.float32), index)
-        planes = []
-        for channel in (2, 1, 0):
+        small = np.full((*index.shape, 4), 255, np.uint8)
+        for place, channel in enumerate((2, 1, 0)):
             low, high = float(light.horizon[channel]), float(light.zenith[channel])
             gradient = (255 * (low + (high - low) * blend)).astype(np.float32)
             plane = np.take(gradient, index)
             plane += cover * (np.float32(255 * light.cloud[channel]) - plane)
-            planes.append(np.asarray(cv2.resize(plane, size, interpolation=cv2.INTER_LINEAR), np.float32))
-        return planes
+            small[..., place] = np.minimum(plane, 255)
+        return np.asarray(cv2.resize(small, size, interpolation=cv2.INTER_LINEAR), np.uint8)
 
     def _cover(self, rays: Rays, light: Light) -> Image:
         """How much cloud is seen in each pixel, 0 to 1."""

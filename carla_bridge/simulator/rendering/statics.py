@@ -19,7 +19,7 @@ from carla_bridge.simulator.rendering.ground import SOLID_BIN
 from carla_bridge.simulator.rendering.mesh import Mesh, join
 from carla_bridge.simulator.rendering.piece import Piece
 from carla_bridge.simulator.rendering.shapes import Shape, ShapeBook
-from carla_bridge.simulator.rendering.textures import is_facade
+from carla_bridge.simulator.rendering.textures import LEAVES, is_facade
 from carla_bridge.simulator.scene import StaticObject
 
 _CELL, _CITY_CELL = 96.0, 40.0
@@ -42,17 +42,12 @@ def make_scenery(root: NodePath, things: Sequence[StaticObject], textures: Mappi
     path = root.attach_new_node("scenery")
     path.set_bin(SOLID_BIN, 0)
     groups = _grouped([thing for thing in things if not thing.object_id])
+    makers = [partial(_node, surfaces, textures) for surfaces in groups.values()]
     members = [
-        placed(
-            partial(_node, surfaces, textures),
-            [mesh for same in surfaces.values() for mesh in same],
-            group.cell,
-            group.start,
-            group.end,
-        )
+        placed([mesh for same in surfaces.values() for mesh in same], group.cell, group.start, group.end)
         for group, surfaces in groups.items()
     ]
-    return CulledNodes(path.node(), members)
+    return CulledNodes(path.node(), makers, members)
 
 
 def _grouped(things: Sequence[StaticObject]) -> dict[_Group, dict[_Surface, list[Mesh]]]:
@@ -135,5 +130,6 @@ def _node(surfaces: Mapping[_Surface, Sequence[Mesh]], textures: Mapping[str, Te
     node = GeomNode("cell")
     for (name, shining), meshes in surfaces.items():
         texture = textures[name] if name is not None else None
-        node.add_geom(geom(join(meshes), textured=name is not None), surface_state(texture, shining))
+        smooth = name == LEAVES
+        node.add_geom(geom(join(meshes), textured=name is not None), surface_state(texture, shining, smooth))
     return node

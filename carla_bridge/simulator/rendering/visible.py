@@ -37,7 +37,7 @@ class Identified:
     """A frame and who is in each of its pixels."""
 
     colours: NDArray[np.uint8]
-    steps: NDArray[np.uint32]
+    steps: NDArray[np.float32]
     codes: NDArray[np.uint8]
     tags: NDArray[np.uint8]
     object_ids: NDArray[np.uint16]
@@ -59,16 +59,14 @@ class Instances:
         self, camera: Pinhole, screen: Screen, scene: Scene, lights: Sequence[TrafficLightState]
     ) -> list[VisiblePart]:
         """All parts that may be seen, nearest first."""
-        statics, focal = self._statics, SUPERSAMPLING * camera.focal
+        statics = self._statics
         states = {light.object_id: light.state for light in lights}
         found: list[tuple[float, VisiblePart]] = []
-        for index, distance in _seen(camera, screen, statics.centres, statics.radii, statics.thickness):
+        for index, distance, near in _seen(camera, screen, statics.centres, statics.radii, statics.thickness):
             thing = statics.thing(index)
-            near = bool(2 * statics.radii[index] * focal > _DETAILED * distance)
             node = statics.node(index, min(states.get(thing.object_id, OFF), OFF), near)
             found.append((distance, VisiblePart(node, thing.tag, thing.object_id)))
-        for index, distance in _seen(camera, screen, scene.centres, scene.radii, scene.thickness):
-            near = bool(2 * scene.radii[index] * focal > _DETAILED * distance)
+        for index, distance, near in _seen(camera, screen, scene.centres, scene.radii, scene.thickness):
             object_id = scene.moving[index].actor_id % 65536
             for node, tag in self._cast.figure(scene, index, near):
                 found.append((distance, VisiblePart(node, tag, object_id)))
@@ -110,9 +108,8 @@ class Instances:
             np.array([part.tag for part in coded], np.uint8),
             np.array([part.object_id for part in coded], np.uint16),
         )
-        codes = frame.codes()
-        tags, object_ids = book.look_up(codes)
-        return Identified(frame.colours(), frame.steps(), codes, tags, object_ids)
+        tags, object_ids = book.look_up(frame.codes)
+        return Identified(frame.colours, frame.steps, frame.codes, tags, object_ids)
 
 
 def _seen(
@@ -121,11 +118,14 @@ def _seen(
     centres: NDArray[np.float64],
     radii: NDArray[np.float64],
     thickness: NDArray[np.float64],
-) -> list[tuple[int, float]]:
-    """Index and distance along the axis of what is in view, not too small and not behind a building."""
+) -> list[tuple[int, float, bool]]:
+    """What is in view, not too small and not behind a building: index, distance along the axis, whether detailed."""
+    focal = SUPERSAMPLING * camera.focal
     distance = (centres - camera.position) @ camera.axes[:, 0]
-    large = thickness * (SUPERSAMPLING * camera.focal) >= _SMALLEST * distance
+    large = thickness * focal >= _SMALLEST * distance
     found = np.flatnonzero(camera.sees(centres, radii) & large)
     tops = centres[found, 2] + radii[found]
     found = found[~screen.hides(centres[found], radii[found], tops)]
-    return list(zip(found.tolist(), np.maximum(distance[found], 0.1).tolist(), strict=True))
+    away = np.maximum(distance[found], 0.1)
+    detailed = 2 * focal * radii[found] > _DETAILED * away
+    return list(zip(found.tolist(), away.tolist(), detailed.tolist(), strict=True))
