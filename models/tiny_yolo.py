@@ -25,13 +25,16 @@ class TinyYoloConfig:
     """All that is needed to build the network again: it travels with the weights.
 
     `anchors` are (width, height) in grid cells of 32 input pixels, as published; `input_size` is
-    (width, height) in pixels; `width` multiplies the number of channels of every hidden layer.
+    (width, height) in pixels; `width` multiplies the number of channels of every hidden layer;
+    `statistics_momentum` is the weight of one batch in BatchNorm's running statistics. Batches of a drive are frames
+    of one street, so there a small weight (darknet's own is 0.01) keeps the statistics from following the last one.
     """
 
     classes: tuple[str, ...]
     anchors: tuple[tuple[float, float], ...] = VOC_ANCHORS
     input_size: tuple[int, int] = (416, 416)
     width: float = 1.0
+    statistics_momentum: float = 0.1
 
     def __post_init__(self) -> None:
         if not self.classes:
@@ -48,6 +51,8 @@ class TinyYoloConfig:
             )
         if self.width <= 0:
             raise ValueError(f"TinyYOLO's width multiplier must be positive, got {self.width}")
+        if not 0 < self.statistics_momentum <= 1:
+            raise ValueError(f"TinyYOLO's statistics_momentum must be in (0, 1], got {self.statistics_momentum}")
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> TinyYoloConfig:
@@ -89,10 +94,11 @@ class ConvBlock(nn.Sequential):
     The bias is BatchNorm's, as in darknet, so that published weights map one to one.
     """
 
-    def __init__(self, channels_in: int, channels_out: int) -> None:
+    def __init__(self, channels_in: int, channels_out: int, statistics_momentum: float) -> None:
         convolution = nn.Conv2d(channels_in, channels_out, 3, padding=1, bias=False)
         nn.init.kaiming_normal_(convolution.weight, a=LEAKY_SLOPE, nonlinearity="leaky_relu")
-        super().__init__(convolution, nn.BatchNorm2d(channels_out), nn.LeakyReLU(LEAKY_SLOPE, inplace=True))
+        normalisation = nn.BatchNorm2d(channels_out, momentum=statistics_momentum)
+        super().__init__(convolution, normalisation, nn.LeakyReLU(LEAKY_SLOPE, inplace=True))
 
     @property
     def convolution(self) -> nn.Conv2d:
@@ -126,15 +132,17 @@ class TinyYolo(nn.Module):
         anchors: Sequence[Sequence[float]] = VOC_ANCHORS,
         input_size: Sequence[int] = (416, 416),
         width: float = 1.0,
+        statistics_momentum: float = 0.1,
     ) -> None:
         """The settings are `TinyYoloConfig`'s, in the plain values of a plan."""
         super().__init__()
         settings = {"classes": classes, "anchors": anchors, "input_size": input_size, "width": width}
+        settings["statistics_momentum"] = statistics_momentum
         self.config = config = TinyYoloConfig.from_settings(settings)
         channels = [scaled_channels(published, config.width) for published in PUBLISHED_CHANNELS]
         layers: list[nn.Module] = []
         for index, (channels_in, channels_out) in enumerate(zip([3, *channels], channels, strict=False)):
-            layers.append(ConvBlock(channels_in, channels_out))
+            layers.append(ConvBlock(channels_in, channels_out, config.statistics_momentum))
             if index < POOLED_LAYERS:
                 layers.append(nn.MaxPool2d(2))
             elif index == POOLED_LAYERS:
@@ -151,7 +159,7 @@ class TinyYolo(nn.Module):
 
     @classmethod
     def of(cls, config: TinyYoloConfig) -> TinyYolo:
-        return cls(config.classes, config.anchors, config.input_size, config.width)
+        return cls(config.classes, config.anchors, config.input_size, config.width, config.statistics_momentum)
 
     def forward(self, images: Tensor) -> Tensor:
         height, width = images.shape[-2:]
