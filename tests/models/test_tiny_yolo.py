@@ -88,14 +88,20 @@ def test_impossible_settings_are_refused_by_name(settings, complaint):
 
 
 def test_settings_survive_plain_values():
-    config = TinyYoloConfig(("car", "sign"), ((0.5, 0.25),), (96, 64), 0.25)
+    config = TinyYoloConfig(("car", "sign"), ((0.5, 0.25),), (96, 64), 0.25, 0.02)
     assert TinyYoloConfig.from_settings(config.to_settings()) == config
     assert config.to_settings() == {
         "classes": ["car", "sign"],
         "anchors": [[0.5, 0.25]],
         "input_size": [96, 64],
         "width": 0.25,
+        "statistics_momentum": 0.02,
     }
+
+
+def test_batch_statistics_move_as_fast_as_the_settings_say():
+    network = TinyYolo(["car"], input_size=(64, 64), width=0.1, statistics_momentum=0.02)
+    assert {block.normalisation.momentum for block in network.conv_blocks()} == {0.02}
 
 
 def test_an_untrained_network_takes_everything_for_background():
