@@ -1,0 +1,158 @@
+"""`fedagem reproduce` with real simulations: tables and pictures come out, and a stopped study goes on."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from fedagem.commands import reproduce
+from fedagem.studies.execute import execute
+from fedagem.studies.study import load_study
+from fedagem.studies.study_runs import runs_of
+
+SCALES = {
+    "rotated_digits": {
+        "paper": {},
+        "smoke": {
+            "rounds_per_task": 1,
+            "set": {
+                "task_runner.settings.model.template": "models.mnist_cnn.SmallCNN",
+                "data_loader.settings.tasks.count": 3,
+                "data_loader.settings.samples_per_client": 40,
+                "data_loader.settings.test_samples": 40,
+            },
+        },
+    }
+}
+TINY = {
+    "title": "A tiny study",
+    "paper": "Table 0",
+    "parts": [
+        {
+            "plan": "rotated_digits",
+            "metrics": ["accuracy.domain_il", "refined_share"],
+            "rows": [{"label": "FL", "without": ["68.02±3.1", None], "with": ["79.46±4.1", None]}],
+        }
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(repository, tmp_path_factory):
+    """A plan folder with one study of two short runs."""
+    folder = tmp_path_factory.mktemp("plans")
+    shutil.copy(repository / "plan" / "rotated_digits.yaml", folder)
+    (folder / "studies").mkdir()
+    (folder / "scales.yaml").write_text(yaml.safe_dump(SCALES))
+    (folder / "studies" / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(folder, tmp_path_factory):
+    """The study, run once from beginning to end by the command."""
+    out = tmp_path_factory.mktemp("studies")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reproduce, "plan_folder", lambda: folder)
+        arguments = ["tiny", "--seeds", "1", "--jobs", "2", "--out", str(out)]
+        result = CliRunner().invoke(reproduce.command, arguments, env={"COLUMNS": "200"}, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return out, result.output
+
+
+def facts(directory):
+    """What a run measured, apart from time and traffic: a client that starts again fetches the model again."""
+    rows = map(json.loads, (directory / "metrics.jsonl").read_text().splitlines())
+    return [row for row in rows if "seconds" not in row["metric"] and "bytes" not in row["metric"]]
+
+
+def test_the_table_shows_what_the_runs_measured(finished):
+    out, shown = finished
+    results = {r["fedagem"]: r for r in (json.loads(p.read_text()) for p in out.glob("runs/*/results.json"))}
+    assert set(results) == {False, True}
+    with (out / "tiny-smoke" / "table.csv").open() as file:
+        accuracy, refined = csv.DictReader(file)
+    assert float(accuracy["ours_with"]) == pytest.approx(100 * results[True]["accuracy"]["domain_il"])
+    assert float(accuracy["ours_without"]) == pytest.approx(100 * results[False]["accuracy"]["domain_il"])
+    assert float(refined["ours_without"]) == 0 < float(refined["ours_with"])
+    assert f"{float(accuracy['ours_with']):.2f}" in shown
+    assert "79.46 ± 4.1" in shown
+
+
+def test_markdown_latex_and_pictures_are_written(finished):
+    out, _ = finished
+    report = (out / "tiny-smoke" / "report.md").read_text()
+    assert "`fedagem reproduce tiny --scale smoke --seeds 1`" in report
+    assert "network SmallCNN, 5 clients, 3 tasks, 1 rounds for each, E = 1, learning rate 0.05" in report
+    assert "![rotated_digits-domain_il-progress](rotated_digits-domain_il-progress.png)" in report
+    assert r"\toprule" in (out / "tiny-smoke" / "table.tex").read_text()
+    assert (out / "tiny-smoke" / "rotated_digits-domain_il-progress.png").stat().st_size > 5000
+
+
+def test_finished_runs_are_not_run_again(finished, folder, monkeypatch):
+    out, _ = finished
+    monkeypatch.setattr("fedagem.studies.execute.create_run", lambda *_: pytest.fail("ran again"))
+    monkeypatch.setattr("fedagem.studies.execute.resume_run", lambda *_: pytest.fail("ran again"))
+    execute(runs_of(load_study(folder, "tiny"), "smoke", 1, folder, out), jobs=1)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_study_goes_on_with_the_same_numbers(finished, folder, tmp_path, how):
+    """Stop the study while its first run is under way; the run goes on from its last round."""
+    reference, _ = finished
+    runs = runs_of(load_study(folder, "tiny"), "smoke", 1, folder, tmp_path)
+    script = (
+        "import pathlib, sys; from fedagem.commands import reproduce; folder = pathlib.Path(sys.argv.pop()); "
+        "reproduce.plan_folder = lambda: folder; reproduce.command()"
+    )
+    arguments = ["tiny", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path), str(folder)]
+    study = subprocess.Popen(
+        [sys.executable, "-c", script, *arguments], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    checkpoint = runs[0].directory / "save" / "checkpoint.state"
+    deadline = time.monotonic() + 200
+    while not checkpoint.exists() and time.monotonic() < deadline:
+        assert study.poll() is None, study.communicate()[1]
+        time.sleep(0.02)
+    os.killpg(study.pid, how) if how == signal.SIGKILL else study.send_signal(how)
+    said = study.communicate(timeout=100)[1]
+    if how == signal.SIGINT:
+        assert study.returncode == 130
+        assert "of 2 runs finished; the same command goes on from here" in said
+    execute(runs, jobs=2)
+    for run in runs:
+        assert facts(run.directory) == facts(reference / "runs" / run.directory.name)
+
+
+def test_a_run_that_cannot_start_ends_the_study_in_one_sentence(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce, "plan_folder", lambda: folder)
+    settings = ["data_loader.settings.dataset=image_folder", f"data_loader.settings.root={tmp_path}"]
+    options = [part for setting in settings for part in ("--set", setting)]
+    arguments = ["tiny", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "out"), *options]
+    result = CliRunner().invoke(reproduce.command, arguments)
+    assert result.exit_code == 2
+    assert "train does not exist: put images there" in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+
+
+def test_without_a_study_the_command_names_them():
+    result = CliRunner().invoke(reproduce.command, [])
+    assert result.exit_code == 2
+    assert "rotated-mnist" in result.output
+
+
+def test_the_list_says_what_each_study_needs(folder, monkeypatch):
+    monkeypatch.setattr(reproduce, "plan_folder", lambda: folder)
+    result = CliRunner().invoke(reproduce.command, ["--list"], env={"COLUMNS": "200"}, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "tiny" in result.output
+    assert "Table 0" in result.output
+    assert "digits" in result.output
