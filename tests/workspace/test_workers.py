@@ -112,9 +112,9 @@ def test_workers_do_not_outlive_a_simulation_that_was_killed(repository, tmp_pat
     simulation = start(make_run(repository, tmp_path / "run", rounds=400), workers=2)
     wait_for(tmp_path / "run" / "save" / "checkpoint.state", simulation)
     children = psutil.Process(simulation.pid).children(recursive=True)
-    assert len(children) >= 2
     os.kill(simulation.pid, signal.SIGKILL)
     simulation.communicate()
+    assert len(children) >= 2
     _, alive = psutil.wait_procs(children, timeout=30)
     assert alive == []
 

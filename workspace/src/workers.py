@@ -128,8 +128,8 @@ class WorkerPool:
         except FederationError as problem:
             self._fail(problem.message)
         except Exception as problem:
-            traceback.print_exc()
             self._fail(f"{type(problem).__name__}: {problem}")
+            traceback.print_exc()
 
     def _serve_turn(self, pipe: Connection, name: str, sent: set[tuple[str, int, tuple[str, ...]]]) -> bool:
         """Answer a client's questions until its turn is over; False when it has quit."""
