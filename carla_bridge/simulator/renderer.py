@@ -9,7 +9,7 @@ from carla_bridge.simulator.rendering.contact import ContactShadows
 from carla_bridge.simulator.rendering.engine import SUPERSAMPLING, Engine
 from carla_bridge.simulator.rendering.ground import Ground, define_bins
 from carla_bridge.simulator.rendering.instances import StaticInstances
-from carla_bridge.simulator.rendering.lamps import Lamps, brightness_of_ground
+from carla_bridge.simulator.rendering.lamps import Lamps, baked
 from carla_bridge.simulator.rendering.light import light_of
 from carla_bridge.simulator.rendering.occlusion import Occluders
 from carla_bridge.simulator.rendering.statics import make_scenery
@@ -42,7 +42,7 @@ class PandaRenderer:
             self._weather, self._light = moment.weather, light_of(moment.weather)
             self._lamps.shine(self._light)
         light = self._light
-        brightness = brightness_of_ground(light)
+        still = baked(light)
         scene = self._cast.scene(moment.moving)
         self._shadows.lay(scene, light)
         pictures = []
@@ -50,8 +50,8 @@ class PandaRenderer:
             camera = pinhole(view)
             screen = self._occluders.seen_from(camera.position)
             drawn_focal = SUPERSAMPLING * camera.focal
-            self._ground.show(camera, screen, drawn_focal, brightness)
-            self._scenery.show(camera, screen, drawn_focal)
+            self._ground.show(camera, screen, drawn_focal, still)
+            self._scenery.show(camera, screen, drawn_focal, still)
             parts = self._instances.visible(camera, screen, scene, moment.traffic_lights)
             drawn = self._instances.draw(camera, parts, tuple(light.horizon.tolist()))
             pictures.append(self._compositor.finish(drawn, camera, light))

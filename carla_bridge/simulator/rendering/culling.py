@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from panda3d.core import PandaNode
 
 from carla_bridge.simulator.rendering.camera import Pinhole
+from carla_bridge.simulator.rendering.lamps import BakedLight
 from carla_bridge.simulator.rendering.mesh import Mesh
 from carla_bridge.simulator.rendering.occlusion import Screen
 
@@ -74,22 +75,28 @@ class Culling:
 class CulledNodes:
     """Children of one node, chosen per picture."""
 
-    def __init__(self, parent: PandaNode, makers: Sequence[Callable[[], PandaNode]], members: Sequence[Placed]) -> None:
+    def __init__(
+        self, parent: PandaNode, makers: Sequence[Callable[[BakedLight], PandaNode]], members: Sequence[Placed]
+    ) -> None:
         self._parent = parent
         self._makers = makers
         """Called when a member is first seen."""
         self._culling = Culling(members)
         self._nodes: dict[int, PandaNode] = {}
         self._shown: list[int] = []
+        self._light: BakedLight | None = None
 
-    def show(self, camera: Pinhole, screen: Screen, drawn_focal: float) -> None:
-        """Leave in the scene only what this camera may see."""
+    def show(self, camera: Pinhole, screen: Screen, drawn_focal: float, light: BakedLight) -> None:
+        """Leave in the scene only what this camera may see; nodes are made anew for a new light."""
         seen = self._culling.seen(camera, screen, drawn_focal)
-        if seen == self._shown:
+        if seen == self._shown and light == self._light:
             return
+        if light != self._light:
+            self._light = light
+            self._nodes.clear()
         self._shown = seen
         self._parent.remove_all_children()
         for index in seen:
             if index not in self._nodes:
-                self._nodes[index] = self._makers[index]()
+                self._nodes[index] = self._makers[index](light)
             self._parent.add_child(self._nodes[index])

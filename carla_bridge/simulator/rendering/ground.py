@@ -16,7 +16,7 @@ from carla_bridge.simulator.kinds import SurfaceKind
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.culling import Cell, Culling, cell_at, placed
 from carla_bridge.simulator.rendering.geoms import STREAM_VERTEX, outward, stream_geom
-from carla_bridge.simulator.rendering.light import Rgb
+from carla_bridge.simulator.rendering.lamps import BakedLight
 from carla_bridge.simulator.rendering.mesh import Colour, Mesh, join, polygon, quads
 from carla_bridge.simulator.rendering.occlusion import Screen
 from carla_bridge.simulator.scene import Surface
@@ -25,6 +25,7 @@ from carla_bridge.simulator.semantics import Tag
 GROUND_BIN, SHADOW_BIN, SOLID_BIN = "ground", "shadow", "solid"
 _CELL, _PAINT_CELL = 160.0, 64.0
 _HORIZON = 2900.0
+_UP = np.array([[0, 0, 1]], np.float32)
 
 _COLOURS: dict[SurfaceKind, Colour] = {
     SurfaceKind.GRASS: (98, 118, 62),
@@ -92,15 +93,15 @@ class Ground:
         self._vertices = [numbers[end - len(mesh.points) : end] for mesh, end in zip(meshes, ends, strict=True)]
         self._triangles = [outward(mesh).astype(np.uint32).reshape(-1) for mesh in meshes]
         self._counts = np.array([(len(mesh.points), mesh.triangles.size) for mesh in meshes], np.uint32)
-        self._shown: tuple[list[int], bytes] = ([], b"")
+        self._shown: tuple[list[int], BakedLight | None] = ([], None)
 
-    def show(self, camera: Pinhole, screen: Screen, drawn_focal: float, brightness: Rgb) -> None:
-        """Leave in the scene what this camera may see; `brightness` multiplies red, green and blue."""
-        key = self._culling.seen(camera, screen, drawn_focal), brightness.tobytes()
+    def show(self, camera: Pinhole, screen: Screen, drawn_focal: float, light: BakedLight) -> None:
+        """Leave in the scene what this camera may see."""
+        key = self._culling.seen(camera, screen, drawn_focal), light
         if key == self._shown:
             return
         if key[1] != self._shown[1]:
-            self._lit["colour"][:, :3] = np.minimum(self._plain[:, :3] * brightness, 255)
+            self._lit["colour"][:, :3] = np.minimum(self._plain[:, :3] * light.on(_UP), 255)
         self._shown = key
         seen = key[0]
         self._node.remove_all_geoms()

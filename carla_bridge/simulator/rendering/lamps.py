@@ -1,11 +1,12 @@
 """Sun and sky as the engine's lights."""
 
-from math import hypot
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from panda3d.core import AmbientLight, DirectionalLight, LVector3f, Material, NodePath
 
-from carla_bridge.simulator.rendering.light import Light, Rgb
+from carla_bridge.simulator.rendering.light import Light
 
 
 class Lamps:
@@ -32,11 +33,32 @@ class Lamps:
         self._fill.set_direction(LVector3f(0.35 * y, 0.35 * x, -1))
 
 
-def brightness_of_ground(light: Light) -> Rgb:
-    """What the same lamps give to a level surface: red, green, blue."""
-    x, y, z = light.to_sun.tolist()
-    high = max(z, 0.05)
-    sunk = high / hypot(x, y, high)
-    filled = 1 / hypot(0.35 * x, 0.35 * y, 1)
-    level: Rgb = (0.9 + 0.3 * filled) * light.ambient + sunk * light.sun
-    return level.astype(np.float32)
+@dataclass(frozen=True)
+class BakedLight:
+    """The same lamps for what stands still: worked out once per change of light, in steps too fine to be seen."""
+
+    sky: tuple[float, ...]
+    sun: tuple[float, ...]
+    to_sun: tuple[float, ...]
+
+    def on(self, normals: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(n, 3) red, green, blue by which surfaces with these normals (CARLA's axes) are multiplied."""
+        x, y, z = self.to_sun
+        sky, sun = np.array(self.sky, np.float32), np.array(self.sun, np.float32)
+        from_sun = np.array([x, y, max(z, 0.05)], np.float32)
+        from_side = np.array([-0.35 * x, -0.35 * y, 1], np.float32)
+        bright = np.maximum(normals @ (from_sun / np.linalg.norm(from_sun)), 0)
+        filled = np.maximum(normals @ (from_side / np.linalg.norm(from_side)), 0)
+        level: NDArray[np.float32] = np.float32(0.9) * sky + np.outer(np.float32(0.3) * filled, sky)
+        level += np.outer(bright, sun)
+        return level
+
+
+def baked(light: Light) -> BakedLight:
+    """The light in steps of half a percent and of one degree."""
+
+    def steps(values: list[float], count: int) -> tuple[float, ...]:
+        return tuple(round(value * count) / count for value in values)
+
+    sky, sun, to_sun = light.ambient.tolist(), light.sun.tolist(), light.to_sun.tolist()
+    return BakedLight(steps(sky, 200), steps(sun, 200), steps(to_sun, 60))

@@ -16,6 +16,7 @@ from panda3d.core import GeomNode, NodePath, Texture
 from carla_bridge.simulator.rendering.culling import Cell, CulledNodes, cell_at, placed
 from carla_bridge.simulator.rendering.geoms import geom, surface_state
 from carla_bridge.simulator.rendering.ground import SOLID_BIN
+from carla_bridge.simulator.rendering.lamps import BakedLight
 from carla_bridge.simulator.rendering.mesh import Mesh, join
 from carla_bridge.simulator.rendering.piece import Piece
 from carla_bridge.simulator.rendering.shapes import Shape, ShapeBook
@@ -41,6 +42,7 @@ def make_scenery(root: NodePath, things: Sequence[StaticObject], textures: Mappi
     """Nodes below `root` for all objects without an id."""
     path = root.attach_new_node("scenery")
     path.set_bin(SOLID_BIN, 0)
+    path.set_light_off(1)
     groups = _grouped([thing for thing in things if not thing.object_id])
     makers = [partial(_node, surfaces, textures) for surfaces in groups.values()]
     members = [
@@ -126,10 +128,13 @@ def _copies(piece: Piece, alike: Sequence[tuple[Cell, StaticObject]], stretched:
     return parts
 
 
-def _node(surfaces: Mapping[_Surface, Sequence[Mesh]], textures: Mapping[str, Texture]) -> GeomNode:
+def _node(surfaces: Mapping[_Surface, Sequence[Mesh]], textures: Mapping[str, Texture], light: BakedLight) -> GeomNode:
     node = GeomNode("cell")
     for (name, shining), meshes in surfaces.items():
         texture = textures[name] if name is not None else None
         smooth = name == LEAVES
-        node.add_geom(geom(join(meshes), textured=name is not None), surface_state(texture, shining, smooth))
+        mesh = join(meshes)
+        if not shining:
+            mesh.colours[:, :3] = np.minimum(mesh.colours[:, :3] * light.on(mesh.normals), 255)
+        node.add_geom(geom(mesh, textured=name is not None), surface_state(texture, shining, smooth))
     return node
