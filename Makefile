@@ -14,9 +14,9 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
 
+# FedAvg against DER + Fed-A-GEM on the same drive, each as a real federation; called again, it goes on or shows it again.
 demo: $(STAMP)
-	rm -rf runs/demo
-	$(BIN)/fedagem run plan/rotated_digits.yaml --out runs/demo
+	$(BIN)/fedagem compare plan/carla_demo.yaml --methods fedavg,der+fedagem --federated --out runs/demo
 
 test: $(STAMP)
 	$(BIN)/pytest --quiet

@@ -5,10 +5,10 @@ The client library can abort its process at exit; what uses it runs in a process
 
 import multiprocessing
 import os
-import traceback
 from pathlib import Path
 
 import pytest
+from isolation import answer_call
 
 from carla_bridge.config import FleetConfig
 from carla_bridge.embedded import EmbeddedSimulator
@@ -31,15 +31,6 @@ def environment():
     return {**os.environ, "PYTHONPATH": path}
 
 
-def _call(connection, function, arguments):
-    try:
-        connection.send((True, function(*arguments)))
-    except BaseException:
-        connection.send((False, traceback.format_exc()))
-    connection.close()
-    os._exit(0)
-
-
 @pytest.fixture
 def isolated():
     """Call a module-level function in a fresh process and return what it returns."""
@@ -47,7 +38,7 @@ def isolated():
     def call(function, *arguments):
         context = multiprocessing.get_context("spawn")
         mine, theirs = context.Pipe()
-        process = context.Process(target=_call, args=(theirs, function, arguments))
+        process = context.Process(target=answer_call, args=(theirs, function, arguments))
         process.start()
         theirs.close()
         try:

@@ -22,6 +22,7 @@ def small_plan(tmp_path: Path, repository: Path) -> Path:
     size = [160, 96]
     plan["carla"] |= {
         "image": {"width": size[0], "height": size[1], "fov": 90},
+        "min_pixels": 4,
         "traffic": {"city": {"vehicles": 6, "walkers": 2}, "highway": {"vehicles": 6}},
         "schedule": [{"at": 8, "vehicle": "vehicle_2", "region": "highway"}],
     }
