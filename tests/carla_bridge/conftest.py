@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 
 import pytest
-from isolation import answer_call
 
 from carla_bridge.config import FleetConfig
 from carla_bridge.embedded import EmbeddedSimulator
+from tests.carla_bridge.isolation import answer_call
 
 REPOSITORY = Path(__file__).parents[2]
 ISOLATED_SECONDS = 120.0

@@ -4,6 +4,7 @@ import hashlib
 
 import carla
 import numpy as np
+import pytest
 
 from carla_bridge.config import FleetConfig
 from carla_bridge.embedded import EmbeddedSimulator
@@ -12,6 +13,13 @@ from tests.carla_bridge.simulator.client_tools import at, blueprint, connect, fr
 pytest_plugins = ("tests.carla_bridge.simulator.servers",)
 WIDTH, HEIGHT, FOV = 416, 256, 90.0
 CAR_TAG = 14
+
+
+@pytest.fixture(scope="module")
+def simulator():
+    """A server of this file's own, which may be left in whatever mode a test ends in."""
+    with EmbeddedSimulator.start(FleetConfig(seed=5)) as running:
+        yield running
 
 
 def pixels(image):
