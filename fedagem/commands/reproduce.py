@@ -8,10 +8,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from fedagem.batch import run_jobs
 from fedagem.streams.sources.data_folder import resolve_root
 from fedagem.studies.comparison import compare
 from fedagem.studies.estimate import Estimator
-from fedagem.studies.execute import execute
 from fedagem.studies.report import write_report
 from fedagem.studies.study import load_scale, load_study, plan_folder, study_names
 from fedagem.studies.study_runs import StudyRun, runs_of
@@ -51,7 +51,7 @@ def command(
     runs = runs_of(chosen, scale, seeds, folder, out, assignments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        execute(runs, jobs)
+        run_jobs([run.job() for run in runs], jobs)
     except KeyboardInterrupt:
         done = sum(run.finished for run in runs)
         click.echo(f"Stopped with {done} of {len(runs)} runs finished; the same command goes on from here.", err=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedagem.batch import Job
 from fedagem.plan import Plan, change_plan, check_plan, load_plan, set_in_plan, set_rounds, set_seed
 from fedagem.studies.study import SIDES, Part, Row, Scale, Study, load_scale
 
@@ -36,6 +37,10 @@ class StudyRun:
     def finished(self) -> bool:
         """Whether its results are there."""
         return (self.directory / "results.json").exists()
+
+    def job(self) -> Job:
+        """The run as work to be done."""
+        return Job(self.title, self.plan, self.plan_name, self.directory)
 
     def results(self) -> dict[str, Any]:
         """What a finished run has shown."""

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from fedagem.batch import run_jobs
 from fedagem.commands import reproduce
-from fedagem.studies.execute import execute
 from fedagem.studies.study import load_study
 from fedagem.studies.study_runs import runs_of
 
@@ -99,9 +99,9 @@ def test_markdown_latex_and_pictures_are_written(finished):
 
 def test_finished_runs_are_not_run_again(finished, folder, monkeypatch):
     out, _ = finished
-    monkeypatch.setattr("fedagem.studies.execute.create_run", lambda *_: pytest.fail("ran again"))
-    monkeypatch.setattr("fedagem.studies.execute.resume_run", lambda *_: pytest.fail("ran again"))
-    execute(runs_of(load_study(folder, "tiny"), "smoke", 1, folder, out), jobs=1)
+    monkeypatch.setattr("fedagem.batch.create_run", lambda *_: pytest.fail("ran again"))
+    monkeypatch.setattr("fedagem.batch.resume_run", lambda *_: pytest.fail("ran again"))
+    run_jobs([run.job() for run in runs_of(load_study(folder, "tiny"), "smoke", 1, folder, out)], parallel=1)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
@@ -127,7 +127,7 @@ def test_a_stopped_study_goes_on_with_the_same_numbers(finished, folder, tmp_pat
     if how == signal.SIGINT:
         assert study.returncode == 130
         assert "of 2 runs finished; the same command goes on from here" in said
-    execute(runs, jobs=2)
+    run_jobs([run.job() for run in runs], parallel=2)
     for run in runs:
         assert facts(run.directory) == facts(reference / "runs" / run.directory.name)
 
