@@ -62,6 +62,13 @@ def test_who_fails_is_named_and_the_others_are_ended(directory, code, words):
     assert other.process.poll() is not None
 
 
+def test_a_log_that_was_removed_is_no_second_failure(directory):
+    with ProcessGroup(directory) as group:
+        group.start("bad", python("import shutil; shutil.rmtree('logs'); exit(3)"))
+        with pytest.raises(FedAGemError, match=r"bad ended with exit code 3, and its log .*bad\.log is gone"):
+            group.wait(lambda: None)
+
+
 def test_only_the_last_words_of_this_attempt_count(directory):
     (directory / "logs" / "again.log").write_text("Error: an old story.\n")
     with ProcessGroup(directory) as group:

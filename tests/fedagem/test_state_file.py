@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedagem.errors import CorruptStateError
+from fedagem.errors import CorruptStateError, FedAGemError
 from fedagem.state_file import read_state, write_state
 
 PIXELS = torch.arange(100, dtype=torch.uint8)
@@ -54,6 +54,14 @@ def test_something_after_the_end_is_found(saved):
     saved.write_bytes(saved.read_bytes() + b"x")
     with pytest.raises(CorruptStateError):
         read_state(saved)
+
+
+def test_what_cannot_be_read_or_written_is_said_to_be(tmp_path):
+    (tmp_path / "a.state").mkdir()
+    with pytest.raises(FedAGemError, match=r"a\.state cannot be read: Is a directory\."):
+        read_state(tmp_path / "a.state")
+    with pytest.raises(FedAGemError, match=r"a\.state cannot be written: Is a directory\."):
+        write_state(tmp_path / "a.state", STATE)
 
 
 class Crash(BaseException):

@@ -108,6 +108,29 @@ def test_a_killed_worker_ends_the_simulation_and_the_run_goes_on(repository, tmp
     assert outcome(directory) == undisturbed
 
 
+def test_a_worker_killed_while_it_starts_ends_the_simulation(repository, tmp_path):
+    simulation = start(make_run(repository, tmp_path / "run"), workers=2)
+    deadline = time.monotonic() + 200
+    workers: list[psutil.Process] = []
+    while not workers and time.monotonic() < deadline:
+        workers = [child for child in psutil.Process(simulation.pid).children() if "spawn_main" in str(child.cmdline())]
+        time.sleep(0.02)
+    workers[0].kill()
+    said = simulation.communicate(timeout=200)[0]
+    assert simulation.returncode == 2
+    assert "Error: worker 1 of the simulation ended with exit code -9; resume to go on." in said
+
+
+def test_an_aggregator_that_cannot_write_ends_the_simulation(repository, tmp_path):
+    """The workers are alive and wait for an answer: they must not be waited for in turn."""
+    directory = make_run(repository, tmp_path / "run")
+    (directory / "save" / ".checkpoint.state.partial").mkdir()
+    simulation = start(directory, workers=2)
+    said = simulation.communicate(timeout=200)[0]
+    assert simulation.returncode == 2
+    assert "Error: save/checkpoint.state cannot be written: Is a directory." in said
+
+
 def test_workers_do_not_outlive_a_simulation_that_was_killed(repository, tmp_path):
     simulation = start(make_run(repository, tmp_path / "run", rounds=400), workers=2)
     wait_for(tmp_path / "run" / "save" / "checkpoint.state", simulation)

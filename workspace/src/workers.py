@@ -81,6 +81,10 @@ def work(pipe: Connection, names: list[str], build: BuildClients) -> None:
         pipe.send(("failed", f"{type(problem).__name__}: {problem}"))
 
 
+class WorkerGoneError(Exception):
+    """A worker's pipe is closed: its process has ended."""
+
+
 class WorkerPool:
     """The worker processes of a simulation, each served by a thread beside the aggregator."""
 
@@ -118,14 +122,14 @@ class WorkerPool:
         try:
             while active:
                 name = self._aggregator.wait_for_work(active)
-                pipe.send(name)
+                _tell(pipe, name)
                 if not self._serve_turn(pipe, name, sent):
                     active.remove(name)
-            pipe.send(None)
-        except (EOFError, OSError):
+            _tell(pipe, None)
+        except WorkerGoneError:
             process.join()
             self._fail(f"{process.name} of the simulation ended with exit code {process.exitcode}; resume to go on.")
-        except FederationError as problem:
+        except click.ClickException as problem:
             self._fail(problem.message)
         except Exception as problem:
             self._fail(f"{type(problem).__name__}: {problem}")
@@ -134,12 +138,12 @@ class WorkerPool:
     def _serve_turn(self, pipe: Connection, name: str, sent: set[tuple[str, int, tuple[str, ...]]]) -> bool:
         """Answer a client's questions until its turn is over; False when it has quit."""
         while True:
-            kind, *arguments = pipe.recv()
+            kind, *arguments = _hear(pipe)
             if kind == "done":
                 return bool(arguments[0])
             if kind == "failed":
                 raise FederationError(arguments[0])
-            pipe.send(self._answer(name, kind, arguments, sent))
+            _tell(pipe, self._answer(name, kind, arguments, sent))
 
     def _answer(self, name: str, kind: str, arguments: list[Any], sent: set[tuple[str, int, tuple[str, ...]]]) -> Any:
         if kind == "get_tasks":
@@ -160,3 +164,18 @@ class WorkerPool:
     def _fail(self, reason: str) -> None:
         self._failures.append(reason)
         self._aggregator.stop(reason)
+
+
+def _tell(pipe: Connection, message: Any) -> None:
+    """Send to a worker; errors of the aggregator's own files must not be mistaken for those of the pipe."""
+    try:
+        pipe.send(message)
+    except OSError as problem:
+        raise WorkerGoneError from problem
+
+
+def _hear(pipe: Connection) -> Any:
+    try:
+        return pipe.recv()
+    except (EOFError, OSError) as problem:
+        raise WorkerGoneError from problem
