@@ -1,35 +1,55 @@
-"""MNIST through torchvision."""
+"""MNIST, from its four original files or through torchvision."""
 
-import os
-import tempfile
+import gzip
+import zlib
 from pathlib import Path
+
+import torch
+from torch import Tensor
 
 from fedagem.errors import DataError
 from fedagem.streams.sources.labelled import Labelled, Source
+
+_ORIGINALS = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+_HEADERS = {"images": 16, "labels": 8}
+"""How many bytes of a file come before its pixels or labels."""
 
 
 def mnist(root: Path) -> Source:
     """MNIST; `root` holds the four original files, or torchvision's own copy of them, or is where it may put them."""
     raw = root / "MNIST" / "raw"
-    if raw.is_dir() and not os.access(raw, os.W_OK):
-        with tempfile.TemporaryDirectory() as unpacked:
-            (Path(unpacked) / "MNIST" / "raw").mkdir(parents=True)
-            for file in raw.iterdir():
-                (Path(unpacked) / "MNIST" / "raw" / file.name).symlink_to(file.resolve())
-            return _read(Path(unpacked), root)
-    return _read(root, root)
+    if all((raw / name).exists() for name in _ORIGINALS):
+        train_x, train_y, test_x, test_y = (_unpack(raw / name) for name in _ORIGINALS)
+    else:
+        train_x, train_y, test_x, test_y = _through_torchvision(root)
+    train, test = (_labelled(root, x, y) for x, y in ((train_x, train_y), (test_x, test_y)))
+    return Source(train, test, classes=10)
 
 
-def _read(folder: Path, root: Path) -> Source:
-    """torchvision unpacks beside the files, so a folder that cannot be written is read through links to it."""
+def _unpack(path: Path) -> Tensor:
+    """In memory: torchvision unpacks beside the file, where perhaps nothing can be written."""
+    header = _HEADERS[path.name.split("-")[1]]
+    try:
+        content = gzip.decompress(path.read_bytes())
+        return torch.frombuffer(bytearray(content), dtype=torch.uint8, offset=header)
+    except (OSError, EOFError, ValueError, zlib.error) as problem:
+        raise DataError(f"{path} is damaged ({problem}): replace it by the original file.") from problem
+
+
+def _through_torchvision(root: Path) -> list[Tensor]:
     from torchvision.datasets import MNIST
 
     try:
-        parts = [MNIST(str(folder), train=train, download=True) for train in (True, False)]
+        parts = [MNIST(str(root), train=train, download=True) for train in (True, False)]
     except (RuntimeError, OSError) as problem:
         raise DataError(
             f"MNIST is not in {root} and could not be fetched ({problem}): put the four original .gz files into "
             f"{root / 'MNIST' / 'raw'}, or set data_loader.settings.root to the folder that has them."
         ) from problem
-    train, test = (Labelled(part.data.unsqueeze(1), part.targets.long()) for part in parts)
-    return Source(train, test, classes=10)
+    return [values for part in parts for values in (part.data, part.targets)]
+
+
+def _labelled(root: Path, pixels: Tensor, labels: Tensor) -> Labelled:
+    if pixels.numel() != len(labels) * 28 * 28:
+        raise DataError(f"{root} is not MNIST: {pixels.numel()} pixels for {len(labels)} images of 28 x 28.")
+    return Labelled(pixels.view(-1, 1, 28, 28), labels.long())

@@ -1,5 +1,6 @@
 """Image data sets: real packs where they are at hand, small ones made here, and what is said when data is missing."""
 
+import gzip
 import io
 import tarfile
 
@@ -174,6 +175,44 @@ def test_an_incomplete_tiny_imagenet_is_refused(tmp_path):
     del files["wnids.txt"]
     with pytest.raises(DataError, match=r"has no wnids\.txt: put Tiny-ImageNet there as it is distributed"):
         load_source("tiny_imagenet", str(as_tar(tmp_path, files)))
+
+
+def mnist_files(raw, images=3):
+    """The four original files of a very small MNIST."""
+    raw.mkdir(parents=True)
+    for part in ("train", "t10k"):
+        pixels = bytes(range(256)) * 10
+        (raw / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(bytes(16) + pixels[: images * 784]))
+        (raw / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(bytes(8) + bytes([7, 0, 9])))
+
+
+def test_mnist_is_read_from_its_original_files_without_writing(tmp_path):
+    raw = tmp_path / "MNIST" / "raw"
+    mnist_files(raw)
+    before = sorted(tmp_path.rglob("*"))
+    source = load_source("mnist", str(tmp_path))
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (source.train.x.shape, source.train.x.dtype) == ((3, 1, 28, 28), torch.uint8)
+    assert source.train.x[0, 0, 1, :3].tolist() == [28, 29, 30]
+    assert source.test.y.tolist() == [7, 0, 9]
+    assert source.test.y.dtype == torch.int64
+
+
+def test_damaged_mnist_files_are_refused_by_name(tmp_path):
+    raw = tmp_path / "MNIST" / "raw"
+    mnist_files(raw)
+    labels = raw / "t10k-labels-idx1-ubyte.gz"
+    whole = labels.read_bytes()
+    for damaged in (b"", b"not packed", whole[:-9], whole[:12] + b"\x00\xff" + whole[14:]):
+        labels.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"t10k-labels-idx1-ubyte\.gz is damaged \(.+\): replace it"):
+            load_source("mnist", str(tmp_path))
+
+
+def test_mnist_with_too_few_pixels_is_refused(tmp_path):
+    mnist_files(tmp_path / "MNIST" / "raw", images=2)
+    with pytest.raises(DataError, match="is not MNIST: 1568 pixels for 3 images of 28 x 28"):
+        load_source("mnist", str(tmp_path))
 
 
 def test_real_mnist_is_read_also_where_nothing_can_be_written(data_pack):
