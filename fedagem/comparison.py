@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -14,6 +14,7 @@ from fedagem.metric_names import shown_name
 from fedagem.report import label_of
 from fedagem.results import read_metrics
 from fedagem.run_directory import plan_of_run
+from fedagem.spread import spread
 
 Curve = dict[int, float]
 """A value by the number of rounds the model was trained for."""
@@ -64,16 +65,13 @@ def comparison_table(summary: dict[str, Any]) -> Table:
         table.add_column(f"{shown_name(name)} before", justify="right")
         table.add_column("after", justify="right")
     for label, curves in summary["methods"].items():
-        cells = [spread(curves.get(name, {}).get(moment, [])) for name in names for moment in ("before", "after")]
-        table.add_row(label, *cells)
+        table.add_row(label, *shift_cells(curves, names))
     return table
 
 
-def spread(values: Sequence[float]) -> str:
-    """Mean and sample deviation."""
-    if not values:
-        return "-"
-    return f"{mean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
+def shift_cells(curves: dict[str, dict[str, list[float]]], names: Sequence[str]) -> list[str]:
+    """One method's cells of a table: for each curve its value at the shift and at the end."""
+    return [spread(curves.get(name, {}).get(moment, []), digits=3) for name in names for moment in ("before", "after")]
 
 
 def comparison_figure(directories: Sequence[Path]) -> Figure:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 from rich.table import Table
@@ -10,6 +10,7 @@ from rich.table import Table
 from fedagem.metrics import average_accuracy, average_forgetting
 from fedagem.results import accuracy_matrix, read_metrics
 from fedagem.run_directory import plan_of_run
+from fedagem.spread import spread
 
 _COLUMNS = {"accuracy": "Acc", "forgetting": "Fgt", "bwt": "BWT", "fwt": "FWT"}
 
@@ -27,7 +28,7 @@ def results_table(all_results: list[dict[str, Any]]) -> Table:
     for heading in (*_COLUMNS.values(), "rounds", "minutes"):
         table.add_column(heading, justify="right")
     for (plan, label, kind), group in _grouped(all_results).items():
-        cells = [_spread([r[metric].get(kind) for r in group if metric in r]) for metric in _COLUMNS]
+        cells = [spread(_percentages(group, metric, kind), digits=1) for metric in _COLUMNS]
         seeds = ", ".join(str(seed) for seed in sorted(r["seed"] for r in group))
         rounds = "/".join(sorted({str(r["rounds"]) for r in group}))
         minutes = f"{mean(r['seconds'] for r in group) / 60:.1f}"
@@ -82,8 +83,6 @@ def _grouped(all_results: list[dict[str, Any]]) -> dict[tuple[str, str, str], li
     return groups
 
 
-def _spread(values: list[float | None]) -> str:
-    known = [100 * value for value in values if value is not None]
-    if not known:
-        return "-"
-    return f"{mean(known):.1f}" + (f" ± {stdev(known):.1f}" if len(known) > 1 else "")
+def _percentages(group: list[dict[str, Any]], metric: str, kind: str) -> list[float]:
+    values = (results[metric].get(kind) for results in group if metric in results)
+    return [100 * value for value in values if value is not None]

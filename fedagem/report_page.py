@@ -10,10 +10,11 @@ from typing import Any
 import yaml
 from matplotlib.figure import Figure
 
-from fedagem.comparison import comparison_figure, spread, summarise_comparison
+from fedagem.comparison import comparison_figure, shift_cells, summarise_comparison
 from fedagem.metric_names import shown_name
 from fedagem.results import read_metrics
 from fedagem.run_directory import plan_of_run
+from fedagem.spread import spread
 
 _NOTHING_FROM_OUTSIDE = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
@@ -89,7 +90,7 @@ def _table(summary: dict[str, Any]) -> str:
     head = "".join(f"<th>{html.escape(shown_name(n))}<br>before</th><th>at the end</th>" for n in names)
     body = ""
     for label, curves in summary["methods"].items():
-        cells = (spread(curves.get(name, {}).get(moment, [])) for name in names for moment in ("before", "after"))
+        cells = shift_cells(curves, names)
         body += f"<tr><td>{html.escape(label)}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
     return (
         f'<div class="scroll"><table><thead><tr><th>method</th>{head}</tr></thead><tbody>{body}</tbody></table></div>'
@@ -103,7 +104,7 @@ def _forgetting(summary: dict[str, Any]) -> str:
         for name, values in curves.items():
             if values.get("before"):
                 lost = [b - a for b, a in zip(values["before"], values["after"], strict=True)]
-                cells = (html.escape(label), html.escape(shown_name(name)), spread(lost))
+                cells = (html.escape(label), html.escape(shown_name(name)), spread(lost, digits=3))
                 rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
     head = "<tr><th>method</th><th>on</th><th>lost since the shift</th></tr>"
     return f'<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>' if rows else ""
