@@ -5,6 +5,7 @@ import importlib
 import click
 
 from fedagem.processes import stop_on_sigterm
+from fedagem.torch_pair import check_torch_pair
 
 COMMANDS = ("simulate", "run", "report", "reproduce", "evaluate", "detect", "anchors", "compare")
 
@@ -16,6 +17,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        check_torch_pair()
         command: click.Command = importlib.import_module(f"fedagem.commands.{cmd_name}").command
         return command
 
