@@ -1,7 +1,6 @@
 """The processes of a run: started together, watched together, and ended together."""
 
 import contextlib
-import os
 import signal
 import subprocess
 import time
@@ -12,8 +11,6 @@ from types import TracebackType
 
 from fedagem.errors import FedAGemError
 
-_ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(8 * 10**9)}
-"""Activations are freed and wanted again in every step: keeping their pages saves a third of a training step."""
 _REFRESH_SECONDS = 0.25
 _GRACE_SECONDS = 10.0
 
@@ -55,7 +52,6 @@ class ProcessGroup:
             process = subprocess.Popen(
                 command,
                 cwd=self.directory,
-                env={**_ALLOCATOR, **os.environ},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -11,6 +11,7 @@ from fedagem.buffer import ReplayBuffer
 from fedagem.buffer_policies import POLICIES
 from fedagem.errors import PlanError
 from fedagem.flat_model import FlatModel
+from fedagem.memory import keep_freed_pages
 from fedagem.methods import METHODS
 from fedagem.methods.method import Method
 from fedagem.objective import Objective
@@ -114,6 +115,7 @@ class Worker:
     @classmethod
     def build(cls, settings: TrainingSettings, seed: int) -> "Worker":
         """Build everything the settings name; the model's initial weights follow from the seed."""
+        keep_freed_pages()
         torch.set_num_threads(settings.threads)
         with seeded_torch(seed, "model"):
             module: nn.Module = settings.model.build("task_runner.settings.model")
