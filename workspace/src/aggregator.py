@@ -31,7 +31,7 @@ from src.results import (
     weighted_mean,
 )
 from src.round_log import RoundLog
-from src.tensor_store import TensorStore
+from src.tensor_store import KeepsTensorStore
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class StaleTaskError(Exception):
     """A task asks for a tensor of a stage that is over, or that a restarted aggregator has yet to repeat."""
 
 
-class StagedAggregator(Aggregator):  # type: ignore[misc]
+class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
     """Hands out the tasks of the current stage only, checks results before they count, and survives kill -9.
 
     The stage is a position in the current round and changes only under one lock, together with the round. After every
@@ -91,15 +91,6 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
         super().__init__(**{"callbacks": [], **settings, "use_delta_updates": False, "persist_checkpoint": False})
         self._take_initial_state()
         self._stage_began = time.monotonic()
-
-    @property
-    def tensor_db(self) -> TensorStore:
-        """OpenFL's constructor makes a pandas TensorDB; a dictionary takes its place."""
-        return self._tensor_store
-
-    @tensor_db.setter
-    def tensor_db(self, _stock: object) -> None:
-        self._tensor_store = TensorStore()
 
     def _take_initial_state(self) -> None:
         initial = {
@@ -258,7 +249,8 @@ class StagedAggregator(Aggregator):  # type: ignore[misc]
         if not expected:
             self._fail(f"every result of stage {stage.name} in round {self.round_number} was refused")
             return
-        if not self.straggler_handling_policy.straggler_cutoff_check(len(done), len(expected)):
+        all_in = len(done) == len(expected)
+        if not all_in and not self.straggler_handling_policy.straggler_cutoff_check(len(done), len(expected)):
             return
         try:
             self._aggregate(stage, done)

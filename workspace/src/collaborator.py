@@ -11,13 +11,13 @@ from openfl.utilities import TensorKey
 from fedagem.errors import FederationError
 from src.aggregator import ResultRefusedError, StaleTaskError
 from src.link import GrpcLink, Link
-from src.results import Array
-from src.tensor_store import TensorStore
+from src.results import MODEL, Array
+from src.tensor_store import KeepsTensorStore
 
 logger = logging.getLogger(__name__)
 
 
-class StagedCollaborator(Collaborator):  # type: ignore[misc]
+class StagedCollaborator(KeepsTensorStore, Collaborator):  # type: ignore[misc]
     """Fetches what a task wants, runs it, sends what it publishes."""
 
     def __init__(self, connect_seconds: float = 60.0, retry_seconds: float = 600.0, **settings: Any) -> None:
@@ -26,15 +26,6 @@ class StagedCollaborator(Collaborator):  # type: ignore[misc]
         self.link: Link = self.client
         if isinstance(self.client, AggregatorGRPCClient):
             self.link = GrpcLink(self.client, self.compression_pipeline, connect_seconds, retry_seconds)
-
-    @property
-    def tensor_db(self) -> TensorStore:
-        """A dictionary in the place of OpenFL's pandas TensorDB; it keeps the tensors of the current round."""
-        return self._tensor_store
-
-    @tensor_db.setter
-    def tensor_db(self, _stock: object) -> None:
-        self._tensor_store = TensorStore()
 
     def run(self) -> None:
         """Work until the aggregator says that the federation is over."""
@@ -83,10 +74,16 @@ class StagedCollaborator(Collaborator):  # type: ignore[misc]
         return {}
 
     def _resolve(self, relative: TensorKey, round_number: int) -> Array:
-        """The tensor itself; the key's round is an offset from the current one."""
+        """The tensor itself; the key's round is an offset from the current one.
+
+        Only the model that the round began with is kept: g_ref and the next model are not on the aggregator's disk
+        yet, and one that starts again may make others, where stragglers are not waited for.
+        """
         key = TensorKey(
             relative.tensor_name, self.aggregator_uuid, relative.round_number + round_number, False, relative.tags
         )
+        if key.tags != MODEL or key.round_number != round_number:
+            return self.link.fetch(key.tensor_name, key.round_number, key.tags)
         array = self.tensor_db.get_tensor_from_cache(key)
         if array is None:
             array = self.link.fetch(key.tensor_name, key.round_number, key.tags)

@@ -27,3 +27,16 @@ class TensorStore:
     def drop_before(self, fl_round: int) -> None:
         """Forget what belongs to earlier rounds."""
         self._tensors = {key: value for key, value in self._tensors.items() if key.round_number >= fl_round}
+
+
+class KeepsTensorStore:
+    """For OpenFL's components: their constructors make a pandas TensorDB, and this takes its place."""
+
+    @property
+    def tensor_db(self) -> TensorStore:
+        """The component's tensors."""
+        return self._tensor_store
+
+    @tensor_db.setter
+    def tensor_db(self, _stock: object) -> None:
+        self._tensor_store = TensorStore()
