@@ -1,10 +1,13 @@
 """A federation in process with clients whose arithmetic can be followed by hand."""
 
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from openfl.component.aggregator.straggler_handling import WaitForAllPolicy
+from openfl.protocols import utils
 from openfl.utilities import TensorKey
 
 from src.aggregator import StagedAggregator
@@ -129,3 +132,25 @@ def run_all(clients: list[Client], limit: int = 200) -> None:
 
 def model_of(aggregator: StagedAggregator, round_number: int) -> Array:
     return aggregator.lookup("w", round_number, MODEL_KIND, "test")
+
+
+def to_stage(clients: list[Client], stage: str, round_number: int = 0) -> None:
+    """Work until a stage begins."""
+    aggregator = clients[0].aggregator
+    for _ in range(50):
+        for client in clients:
+            if (aggregator.round_number, aggregator._stage().name) == (round_number, stage):
+                return
+            client.step()
+    raise AssertionError(f"stage {stage} of round {round_number} never came")
+
+
+def rows() -> list[dict[str, Any]]:
+    """What the aggregator of the current directory has logged."""
+    return [json.loads(line) for line in Path("metrics.jsonl").read_text().splitlines()]
+
+
+def saved_model(name: str) -> tuple[list[float], int]:
+    """The weights and the round of a model file."""
+    tensors, round_number = utils.deconstruct_model_proto(utils.load_proto(f"save/{name}.pbuf"), ExactPipeline())
+    return tensors["w"].tolist(), round_number

@@ -17,9 +17,7 @@ ALL_STEPS = 11
 """Results that each client sends in four rounds."""
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 
 def outcome():

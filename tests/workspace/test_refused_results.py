@@ -1,0 +1,122 @@
+"""Results that must not count, and hold up nobody."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from src.aggregator import ResultRefusedError, StaleTaskError
+from src.results import EXCHANGE, METRIC, RATIO, TRAINED, WEIGHT
+from src.results import MODEL as MODEL_KIND
+from tests.workspace.federation import (
+    MODEL,
+    make_aggregator,
+    make_clients,
+    model_of,
+    rows,
+    run_all,
+    saved_model,
+    to_stage,
+)
+
+ABC = ["a", "b", "c"]
+pytestmark = pytest.mark.usefixtures("in_a_folder")
+
+
+GOOD_TRAIN: dict[tuple[str, ...], dict[str, Any]] = {
+    TRAINED: {"w": MODEL["w"] + 1, "steps": np.array(1)},
+    WEIGHT: {"weight": np.float32(1)},
+}
+
+
+def spoiled(**changes):
+    return {**GOOD_TRAIN, TRAINED: {**GOOD_TRAIN[TRAINED], **changes}}
+
+
+BAD = {
+    "nan": spoiled(w=np.array([1, np.nan, 3], np.float32)),
+    "inf": spoiled(w=np.array([1, np.inf, 3], np.float32)),
+    "shape": spoiled(w=np.ones(4, np.float32)),
+    "broadcast": spoiled(w=np.ones(1, np.float32)),
+    "dtype": spoiled(w=np.ones(3, np.float64)),
+    "extra": spoiled(other=np.ones(3, np.float32)),
+    "missing": {**GOOD_TRAIN, TRAINED: {"w": MODEL["w"]}},
+    "nothing": {},
+    "unasked exchange": {**GOOD_TRAIN, EXCHANGE: {"g_ref": np.ones(3, np.float32)}},
+    "unknown kind": {**GOOD_TRAIN, ("secret",): {"x": np.ones(1)}},
+    "metric array": {**GOOD_TRAIN, METRIC: {"loss": np.ones(2)}},
+    "metric nan": {**GOOD_TRAIN, METRIC: {"loss": np.float64("nan")}},
+    "weight array": {**GOOD_TRAIN, WEIGHT: {"weight": np.ones(2, np.float32)}},
+    "weight negative": {**GOOD_TRAIN, WEIGHT: {"weight": np.float32(-1)}},
+    "weight nan": {**GOOD_TRAIN, WEIGHT: {"weight": np.float32("nan")}},
+    "ratio shape": {**GOOD_TRAIN, RATIO: {"domain_il": np.ones(2, np.int64)}},
+}
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_a_bad_result_is_refused_told_to_its_sender_and_holds_up_nobody(fault, caplog):
+    aggregator = make_aggregator(ABC)
+    a, b, c = clients = make_clients(aggregator)
+    to_stage(clients, "train")
+    a.step()
+    with pytest.raises(ResultRefusedError, match="refused train of b in round 0: "):
+        b.send("train", 0, BAD[fault])
+    assert "refused train of b in round 0" in caplog.text
+    assert b.poll()[0] == [], "it is not asked again in this stage"
+    c.step()
+    assert model_of(aggregator, 1).tolist() == [3, 4, 5], "w + (1 + 3) / 2"
+    assert b.poll() == (["buffer_gradient"], 1, False), "it takes part in the next stage"
+    run_all(clients)
+
+
+def test_a_bad_result_that_comes_last_ends_the_stage():
+    aggregator = make_aggregator(ABC)
+    a, b, c = clients = make_clients(aggregator)
+    to_stage(clients, "train")
+    a.step()
+    c.step()
+    with pytest.raises(ResultRefusedError):
+        b.send("train", 0, BAD["nan"])
+    assert a.poll() == (["buffer_gradient"], 1, False)
+
+
+def test_clients_whose_ratios_differ_from_the_others_do_not_count(caplog):
+    aggregator = make_aggregator(ABC)
+    a, b, c = make_clients(aggregator)
+    a.send("evaluate_untrained", 0, {RATIO: {"domain_il": np.array([[9, 9]])}})
+    b.step()
+    c.step()
+    [accuracy] = [r["value"] for r in rows() if r["metric"] == "accuracy/domain_il"]
+    assert accuracy == [5 / 20, 0.0]
+    assert "a" in caplog.text
+
+
+def test_late_and_repeated_results_are_ignored(caplog):
+    aggregator = make_aggregator(["a", "b"])
+    a, b = clients = make_clients(aggregator)
+    to_stage(clients, "train")
+    a.step()
+    a.send("train", 0, spoiled(w=np.full(3, 99, np.float32)))
+    a.send("buffer_gradient", 0)
+    assert "it is not awaited" in caplog.text
+    b.step()
+    assert model_of(aggregator, 1).tolist() == [2.5, 3.5, 4.5]
+    b.send("train", 0, spoiled(w=np.full(3, 99, np.float32)))
+    assert model_of(aggregator, 1).tolist() == [2.5, 3.5, 4.5]
+    run_all(clients)
+    b.send("train", 1, spoiled())
+    assert saved_model("last")[1] == 2
+
+
+def test_a_stranger_gets_no_tasks_and_its_results_are_ignored():
+    aggregator = make_aggregator(["a"])
+    assert aggregator.get_tasks("stranger")[0] is None
+    aggregator.receive("stranger", 0, "evaluate_untrained", {})
+    assert not aggregator._results
+
+
+def test_a_tensor_that_is_gone_or_not_there_yet_is_said_to_be():
+    aggregator = make_aggregator(["a"])
+    for name, round_number in (("g_ref", 0), ("w", 1), ("nonsense", 0)):
+        with pytest.raises(StaleTaskError, match=f"there is no .* tensor '{name}' of round {round_number}"):
+            aggregator.lookup(name, round_number, EXCHANGE if name == "g_ref" else MODEL_KIND, "a")

@@ -1,0 +1,128 @@
+"""How a federation ends: with everybody told, or with a sentence that says why it cannot go on."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from fedagem.errors import FederationError, PlanError
+from src.aggregator import ResultRefusedError
+from tests.workspace.federation import STAGES, make_aggregator, make_clients, run_all, to_stage
+
+NOTHING: dict[tuple[str, ...], dict[str, Any]] = {}
+"""A result that is refused."""
+
+
+pytestmark = pytest.mark.usefixtures("in_a_folder")
+
+
+def test_when_all_are_refused_the_federation_stops_with_a_sentence():
+    aggregator = make_aggregator(["a", "b"])
+    clients = make_clients(aggregator)
+    to_stage(clients, "train")
+    for client in clients:
+        with pytest.raises(ResultRefusedError):
+            client.send("train", 0, NOTHING)
+    sentence = "The federation stopped: every result of stage train in round 0 was refused"
+    with pytest.raises(FederationError, match=sentence):
+        aggregator.all_quit_jobs_sent()
+    with pytest.raises(FederationError, match=sentence):
+        clients[0].poll()
+
+
+def test_a_failed_aggregator_waits_for_everybody_to_hear_of_it(monkeypatch):
+    monkeypatch.setattr("src.aggregator._LAST_WORDS_SECONDS", 60)
+    aggregator = make_aggregator(["a", "b"])
+    a, b = clients = make_clients(aggregator)
+    to_stage(clients, "train")
+    with aggregator._turn:
+        aggregator._fail("the disk is full")
+    heard = []
+
+    def serve():
+        try:
+            aggregator.all_quit_jobs_sent()
+        except FederationError as stopped:
+            heard.append(stopped.message)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    with pytest.raises(FederationError):
+        a.poll()
+    server.join(0.3)
+    assert server.is_alive(), "b does not know yet"
+    with pytest.raises(FederationError):
+        b.poll()
+    server.join(30)
+    assert "the disk is full" in heard[0]
+
+
+def test_a_waiting_client_is_told_that_the_federation_stopped():
+    aggregator = make_aggregator(["a", "b"], poll_seconds=60)
+    a, b = clients = make_clients(aggregator)
+    to_stage(clients, "train")
+    with pytest.raises(ResultRefusedError):
+        a.send("train", 0, NOTHING)
+    told = []
+
+    def wait():
+        try:
+            a.poll()
+        except FederationError as stopped:
+            told.append(stopped.message)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    with pytest.raises(ResultRefusedError):
+        b.send("train", 0, NOTHING)
+    thread.join(30)
+    assert "every result of stage train" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"use_delta_updates": True}, r"aggregator\.settings\.use_delta_updates must be false"),
+        ({"weighting": "size"}, r"aggregator\.settings\.weighting is 'size'; known are uniform, samples"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings, sentence):
+    with pytest.raises(PlanError, match=sentence):
+        make_aggregator(["a"], **settings)
+
+
+def test_a_plan_that_never_makes_a_model_stops_the_federation():
+    aggregator = make_aggregator(["a"], stages=STAGES[:2])
+    with pytest.raises((PlanError, FederationError), match="publishes the model"):
+        run_all(make_clients(aggregator))
+    with pytest.raises(FederationError, match="publishes the model"):
+        aggregator.all_quit_jobs_sent()
+
+
+def test_a_disk_that_fails_stops_the_federation(monkeypatch):
+    aggregator = make_aggregator(["a"])
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(aggregator._checkpoint, "save", full)
+    with pytest.raises((OSError, FederationError), match="No space left"):
+        run_all(make_clients(aggregator))
+    with pytest.raises(FederationError, match="No space left on device"):
+        aggregator.all_quit_jobs_sent()
+
+
+def test_everybody_is_told_to_quit_before_the_aggregator_ends():
+    aggregator = make_aggregator(["a", "b"], rounds=1)
+    a, b = clients = make_clients(aggregator)
+    to_stage(clients, "train")
+    a.step()
+    b.step()
+    ended = threading.Thread(target=aggregator.all_quit_jobs_sent)
+    ended.start()
+    assert a.poll()[2]
+    ended.join(0.2)
+    assert ended.is_alive()
+    assert b.poll()[2]
+    ended.join(30)
+    assert not ended.is_alive()
