@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils import clip_grad_norm_
 
 from fedagem.buffer import ReplayBuffer
 from fedagem.buffer_policies import POLICIES
@@ -63,6 +64,8 @@ class OptimizerSettings:
     lr: float
     momentum: float = 0.0
     weight_decay: float = 0.0
+    clip_norm: float | None = None
+    """A gradient longer than this is shortened to it before the step, after the refinement, whose direction stays."""
 
     def __post_init__(self) -> None:
         if not self.lr > 0:
@@ -72,6 +75,8 @@ class OptimizerSettings:
                 raise PlanError(
                     f"task_runner.settings.optimizer.{name} must not be negative, but is {getattr(self, name)}."
                 )
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise PlanError(f"task_runner.settings.optimizer.clip_norm must be positive, not {self.clip_norm}.")
 
 
 @dataclass(frozen=True)
@@ -128,10 +133,15 @@ class Worker:
 
     def fresh_optimizer(self) -> torch.optim.Optimizer:
         """SGD over the flat weights."""
-        chosen = self.settings.optimizer
-        return torch.optim.SGD(
-            [self.model.weights], lr=chosen.lr, momentum=chosen.momentum, weight_decay=chosen.weight_decay
-        )
+        chosen, weights = self.settings.optimizer, self.model.weights
+        optimizer = torch.optim.SGD([weights], lr=chosen.lr, momentum=chosen.momentum, weight_decay=chosen.weight_decay)
+        if (limit := chosen.clip_norm) is not None:
+
+            def shorten(*_: object) -> None:
+                clip_grad_norm_(weights, limit)
+
+            optimizer.register_step_pre_hook(shorten)
+        return optimizer
 
     def fresh_buffer(self) -> ReplayBuffer:
         """An empty buffer."""

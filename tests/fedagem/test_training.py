@@ -1,0 +1,28 @@
+"""The parts of a client that a plan describes."""
+
+import pytest
+import torch
+
+from fedagem.errors import PlanError
+from fedagem.training import Component, OptimizerSettings, TrainingSettings, Worker
+
+
+def worker(clip_norm: float | None) -> Worker:
+    linear = Component("torch.nn.Linear", {"in_features": 3, "out_features": 1, "bias": False})
+    return Worker.build(TrainingSettings(model=linear, optimizer=OptimizerSettings(lr=0.5, clip_norm=clip_norm)), 0)
+
+
+@pytest.mark.parametrize(
+    ("clip_norm", "expected"), [(None, [3.0, 0.0, 4.0]), (2.5, [1.5, 0.0, 2.0]), (6.0, [3.0, 0.0, 4.0])]
+)
+def test_only_gradients_longer_than_the_limit_are_shortened(clip_norm: float | None, expected: list[float]) -> None:
+    client = worker(clip_norm)
+    before = client.model.weights.detach().clone()
+    client.model.gradient.copy_(torch.tensor([3.0, 0.0, 4.0]))
+    client.fresh_optimizer().step()
+    torch.testing.assert_close(client.model.weights.detach(), before - 0.5 * torch.tensor(expected))
+
+
+def test_a_limit_that_allows_no_step_is_refused() -> None:
+    with pytest.raises(PlanError, match="clip_norm must be positive, not 0"):
+        OptimizerSettings(lr=0.1, clip_norm=0.0)
