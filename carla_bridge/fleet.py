@@ -177,6 +177,7 @@ class Fleet:
         self._walkers.begin()
         for driver in self.drivers:
             driver.actor.set_autopilot(True, port)
+            self._manager.ignore_lights_percentage(driver.actor, config.ignore_lights)
             driver.cameras.listen()
 
     def _load(self, town: str | None) -> Any:
