@@ -28,6 +28,8 @@ class DriveSettings:
     evaluation_seconds: float
     """How long the evaluation drive is, in each region."""
     evaluation_regions: list[str] = field(default_factory=lambda: ["city", "highway"])
+    evaluation_vehicles: int = 1
+    """How many vehicles drive at once in each region: many places in a short drive."""
     jpeg_quality: int | None = None
     """Recorded frames are JPEG of this quality, or PNG."""
     snippets: str = "snippets"
@@ -50,16 +52,18 @@ def shift_round(plan: Plan) -> int | None:
 
 
 def add_evaluation_frames(plan: Plan, name: str) -> None:
-    """Record the evaluation drive the first time, and point a plan without one to it; one vehicle per region."""
+    """Record the evaluation drive the first time, and point a plan without one to it."""
     if plan["data_loader"]["settings"].get("evaluation", {}).get("paths"):
         return
     settings = _settings(plan)
     section = copy.deepcopy(plan["carla"])
-    section["vehicles"] = [{"name": region, "region": region} for region in settings.evaluation_regions]
+    numbers = range(1, settings.evaluation_vehicles + 1)
+    names = {region: [f"{region}_{number}" for number in numbers] for region in settings.evaluation_regions}
+    section["vehicles"] = [{"name": name, "region": region} for region in names for name in names[region]]
     section["schedule"] = [event for event in section.get("schedule", []) if "weather" in event]
     section["seed"] = section.get("seed", 0) + 1
     place = _record(section, settings, settings.evaluation_seconds, f"{name}-evaluation")
-    paths = {region: [str(place / region)] for region in settings.evaluation_regions}
+    paths = {region: [str(place / name) for name in names[region]] for region in names}
     plan["data_loader"]["settings"].setdefault("evaluation", {})["paths"] = paths
 
 
