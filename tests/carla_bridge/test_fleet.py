@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 
 import msgpack
 import numpy as np
@@ -176,6 +177,34 @@ def test_regions_and_weather_follow_the_schedule(simulator, drive):
         assert speed is None or (speed >= 80) == (expected == "highway")
         assert (cloudiness == 77) == (time >= 5)
     assert any("vehicle_2 takes highway" in note for note in notes)
+
+
+def metres_against_red(config):
+    """How far the fleet gets in ten seconds once nobody has had a green light for thirty."""
+    import carla
+
+    from carla_bridge.fleet import Fleet
+
+    with Fleet(config) as fleet:
+        lights = list(fleet.world.get_actors().filter("traffic.traffic_light"))
+        try:
+            for light in lights:
+                light.set_state(carla.TrafficLightState.Red)
+                light.freeze(True)
+            places = []
+            for _ in range(40):
+                fleet.advance()
+                places.append([driver.actor.get_location() for driver in fleet.drivers])
+        finally:
+            for light in lights:
+                light.freeze(False)
+    return [sum(a.distance(b) for a, b in pairwise(way)) for way in zip(*places[30:], strict=True)]
+
+
+@pytest.mark.parametrize("share", [0, 100])
+def test_a_fleet_stops_at_red_unless_told_otherwise(simulator, drive, share):
+    metres = drive(metres_against_red, config_for(simulator, traffic={}, ignore_lights=share))
+    assert all((way > 20) == (share == 100) for way in metres), metres
 
 
 def drive_then_raise(config):

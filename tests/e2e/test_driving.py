@@ -26,7 +26,7 @@ def small_plan(tmp_path: Path, repository: Path) -> Path:
         "traffic": {"city": {"vehicles": 6, "walkers": 2}, "highway": {"vehicles": 6}},
         "schedule": [{"at": 8, "vehicle": "vehicle_2", "region": "highway"}],
     }
-    plan["driving"] |= {"evaluation_seconds": 3, "snippets": str(tmp_path / "snippets")}
+    plan["driving"] |= {"evaluation_seconds": 3, "evaluation_vehicles": 2, "snippets": str(tmp_path / "snippets")}
     plan["aggregator"]["settings"] |= {"rounds_to_train": 3, "snapshots": [2]}
     plan["data_loader"]["settings"] |= {"seconds_per_round": 4, "input_size": size, "batch_size": 2, "epochs": 1}
     plan["task_runner"]["settings"]["model"]["settings"] |= {"input_size": size, "width": 0.125}
