@@ -128,7 +128,8 @@ def test_an_aggregator_that_cannot_write_ends_the_simulation(repository, tmp_pat
     simulation = start(directory, workers=2)
     said = simulation.communicate(timeout=200)[0]
     assert simulation.returncode == 2
-    assert "Error: save/checkpoint.state cannot be written: Is a directory." in said
+    [sentence] = [line for line in said.splitlines() if line.startswith("Error: ")]
+    assert "save/checkpoint.state cannot be written: Is a directory." in sentence
 
 
 def test_workers_do_not_outlive_a_simulation_that_was_killed(repository, tmp_path):

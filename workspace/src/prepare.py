@@ -4,7 +4,6 @@ The same steps as `fx plan initialize`, `fx workspace certify` and the `certify`
 OpenFL, without paying its import time for each of them. Run it inside a workspace: `python -m src.prepare`.
 """
 
-import sys
 from pathlib import Path
 
 import click
@@ -30,6 +29,7 @@ def certify(address: str, collaborators: list[str]) -> None:
         collaborator.certify(name, silent=True)
 
 
+@click.command()
 def main() -> None:
     """Prepare the workspace in the current directory."""
     setup_logger("warning")
@@ -39,8 +39,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except click.ClickException as problem:
-        problem.show()
-        sys.exit(problem.exit_code)
+    main()

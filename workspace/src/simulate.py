@@ -4,10 +4,8 @@ All clients of a process share one model, so memory grows with their buffers and
 a workspace: `python -m src.simulate [--workers N]`.
 """
 
-import argparse
 import fcntl
 import logging
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,11 +53,10 @@ def build_some(names: list[str], link_of: Callable[[str], Link]) -> dict[str, St
     return _build_collaborators(plan, names, runner, link_of)
 
 
-def main() -> None:
+@click.command()
+@click.option("--workers", type=click.IntRange(min=1), default=1, help="Processes, each with some of the clients.")
+def main(workers: int) -> None:
     """Simulate the federation of the workspace in the current directory."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--workers", type=int, default=1, help="worker processes, each with some of the clients")
-    workers = options.parse_args().workers
     plan = _parse_plan()
     with _alone():
         if workers > 1:
@@ -123,10 +120,4 @@ def _build_collaborator(plan: Plan, name: str, runner: Any, link: Link) -> Stage
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except click.ClickException as problem:
-        problem.show()
-        sys.exit(problem.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    main()
