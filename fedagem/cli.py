@@ -1,9 +1,11 @@
 """The `fedagem` command; each subcommand lives in a file of its own and is imported only when it is used."""
 
 import importlib
+from typing import Any
 
 import click
 
+from fedagem.errors import FedAGemError
 from fedagem.processes import stop_on_sigterm
 from fedagem.torch_pair import check_torch_pair
 
@@ -20,6 +22,15 @@ class _LazyGroup(click.Group):
         check_torch_pair()
         command: click.Command = importlib.import_module(f"fedagem.commands.{cmd_name}").command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """A file that cannot be read or written is the user's to mend, wherever it turns up."""
+        try:
+            return super().invoke(ctx)
+        except OSError as problem:
+            if problem.filename is None:
+                raise
+            raise FedAGemError(f"{problem.filename}: {problem.strerror}.") from problem
 
 
 @click.group(cls=_LazyGroup)

@@ -1,10 +1,8 @@
 """The `data_loader.settings` of a driving plan: which frames each vehicle learns from, and what is evaluated."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from fedagem.errors import PlanError
-from fedagem.settings import parse_settings
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,12 @@ class Holdout:
     block: int = 10
     every: int = 5
 
+    def __post_init__(self) -> None:
+        if self.block < 1 or self.every < 2:
+            raise PlanError(
+                f"data_loader.settings.holdout needs block of at least 1 and every of at least 2, not {self}."
+            )
+
     def keeps_out(self, index: int) -> bool:
         """Whether a recorded frame is for the evaluation only."""
         return (index // self.block) % self.every == self.every - 1
@@ -42,11 +46,15 @@ class Holdout:
 class EvaluationFrames:
     """Recorded frames that the first vehicle scores the global model on."""
 
-    paths: dict[str, Any] = field(default_factory=dict)
+    paths: dict[str, list[str]] = field(default_factory=dict)
     """For each domain the folders of its snippets."""
     held_out_only: bool = False
     """Score only frames that `holdout` keeps out of training."""
     batch_size: int = 16
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise PlanError(f"data_loader.settings.evaluation.batch_size must be at least 1, not {self.batch_size}.")
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class DrivingSettings:
     seconds_per_round: float
     vehicles: list[str]
     stream: StreamAddress | None = None
-    snippets: dict[str, Any] = field(default_factory=dict)
+    snippets: dict[str, list[Leg]] = field(default_factory=dict)
     """For each vehicle a list of legs, where frames are replayed instead of streamed."""
     frame_period: float = 1.0
     """Seconds from frame to frame in snippets without time stamps."""
@@ -79,17 +87,21 @@ class DrivingSettings:
                 f"data_loader.settings.snippets has legs for {sorted(self.snippets)}, "
                 f"but data_loader.settings.vehicles are {sorted(self.vehicles)}."
             )
-        for vehicle in self.snippets:
-            self.legs(vehicle)
+        for vehicle, legs in self.snippets.items():
+            starts = [leg.from_round for leg in legs]
+            if starts[:1] != [0] or starts != sorted(set(starts)):
+                path = f"data_loader.settings.snippets.{vehicle}"
+                raise PlanError(f"{path} must have legs with rising from_round, the first at 0, not {starts}.")
+        self._check_numbers()
 
-    def legs(self, vehicle: str) -> list[Leg]:
-        """A vehicle's legs in order."""
-        path = f"data_loader.settings.snippets.{vehicle}"
-        parts = self.snippets[vehicle]
-        if not isinstance(parts, list) or not parts:
-            raise PlanError(f"{path} must be a list of legs, not {parts!r}.")
-        legs = [parse_settings(Leg, part, f"{path}[{i}]") for i, part in enumerate(parts)]
-        starts = [leg.from_round for leg in legs]
-        if starts[0] != 0 or starts != sorted(set(starts)):
-            raise PlanError(f"{path} must have legs with rising from_round, the first at 0, not {starts}.")
-        return legs
+    def _check_numbers(self) -> None:
+        for name in ("batch_size", "epochs", "max_boxes"):
+            if getattr(self, name) < 1:
+                raise PlanError(f"data_loader.settings.{name} must be at least 1, not {getattr(self, name)}.")
+        for name in ("seconds_per_round", "frame_period"):
+            if not getattr(self, name) > 0:
+                raise PlanError(f"data_loader.settings.{name} must be positive, not {getattr(self, name)}.")
+        if len(self.input_size) != 2:
+            raise PlanError(f"data_loader.settings.input_size must be a width and a height, not {self.input_size}.")
+        if not self.vehicles or len(set(self.vehicles)) != len(self.vehicles):
+            raise PlanError(f"data_loader.settings.vehicles must be different names, not {self.vehicles}.")

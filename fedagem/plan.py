@@ -1,6 +1,7 @@
 """Plans: reading them, changing them from the command line, and refusing what cannot work before anything starts."""
 
 import dataclasses
+import importlib.util
 import re
 import typing
 from collections.abc import Iterable
@@ -21,6 +22,8 @@ from fedagem.workspace_source import workspace_source
 Plan = dict[str, Any]
 
 _SECTIONS = ("aggregator", "collaborator", "data_loader", "task_runner", "assigner", "tasks", "network")
+_CLASSES = ("aggregator", "collaborator", "data_loader", "task_runner", "assigner", "network")
+"""Sections that name a class and its settings."""
 _OPTIONAL_SECTIONS = ("compression_pipeline", "straggler_handling_policy", "carla", "driving")
 _SCHEMAS: dict[str, type] = {
     "src.aggregator.StagedAggregator": AggregatorSettings,
@@ -105,20 +108,30 @@ def check_plan(plan: Plan) -> None:
 
 def check_sections(plan: Plan) -> None:
     """Refuse a plan whose sections, each for itself, cannot work."""
-    for name in _SECTIONS:
-        if not isinstance(plan.get(name), dict):
-            raise PlanError(f"the plan has no section {name!r}.")
+    check_layout(plan, _SECTIONS)
+    for name in _CLASSES:
+        if not {"template", "settings"} <= plan[name].keys():
+            raise PlanError(f"{name} needs a template, the class that does its work, and settings.")
     for name, section in plan.items():
         if name not in (*_SECTIONS, *_OPTIONAL_SECTIONS):
             raise PlanError(f"the plan has an unknown section {name!r}{suggestion(name, _SECTIONS)}")
-        if not isinstance(section, dict):
-            raise PlanError(f"{name} must be a mapping, not {section!r}.")
-        if not isinstance(section.get("settings", {}), dict):
-            raise PlanError(f"{name}.settings must be a mapping, not {section['settings']!r}.")
         template = section.get("template", "")
         _check_template(name, template)
         if schema := _SCHEMAS.get(template):
             parse_settings(schema, section.get("settings", {}), f"{name}.settings")
+    _check_tasks(plan)
+
+
+def check_layout(plan: Plan, needed: Iterable[str]) -> None:
+    """Refuse a plan without the sections that are needed, or with one that is no mapping; settings may be any."""
+    for name in needed:
+        if not isinstance(plan.get(name), dict):
+            raise PlanError(f"the plan has no section {name!r}.")
+    for name, section in plan.items():
+        if not isinstance(section, dict):
+            raise PlanError(f"{name} must be a mapping, not {section!r}.")
+        if not isinstance(section.get("settings", {}), dict):
+            raise PlanError(f"{name}.settings must be a mapping, not {section['settings']!r}.")
 
 
 def collaborators(plan: Plan) -> dict[str, str]:
@@ -148,9 +161,14 @@ def known_paths(plan: Plan) -> list[str]:
     return sorted(paths)
 
 
-def _check_template(section: str, template: str) -> None:
-    """Refuse a class of the workspace that is not there; it is looked for by name, without importing OpenFL."""
-    if not template.startswith("src."):
+def _check_template(section: str, template: Any) -> None:
+    """Refuse a class that is not there; those of the workspace are looked for by name, without importing OpenFL."""
+    if not isinstance(template, str):
+        raise PlanError(f"{section}.template must be the dotted path of a class, not {template!r}.")
+    package = template.partition(".")[0]
+    if package != "src":
+        if package and importlib.util.find_spec(package) is None:
+            raise PlanError(f"{section}.template is {template!r}, but there is no package {package!r} here.")
         return
     module, _, name = template.removeprefix("src.").rpartition(".")
     folder = workspace_source() / "src"
@@ -161,6 +179,20 @@ def _check_template(section: str, template: str) -> None:
     ]
     if f"src.{module}.{name}" not in known:
         raise PlanError(f"{section}.template is {template!r}{suggestion(template, known)}")
+
+
+def _check_tasks(plan: Plan) -> None:
+    """Every stage's tasks must be there and name a function."""
+    for name, task in plan["tasks"].items():
+        if name != "settings" and not (isinstance(task, dict) and isinstance(task.get("function"), str)):
+            raise PlanError(f"tasks.{name} must be a mapping with a function, not {task!r}.")
+    if _SCHEMAS.get(plan["assigner"]["template"]) is not RoundSettings:
+        return
+    for stage in plan["assigner"]["settings"]["stages"]:
+        for task in stage["tasks"]:
+            if task not in plan["tasks"]:
+                path = f"assigner.settings.stages ({stage['name']})"
+                raise PlanError(f"{path} names the task {task!r}{suggestion(task, plan['tasks'])}")
 
 
 def _check_rounds(plan: Plan) -> None:

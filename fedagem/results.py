@@ -21,7 +21,10 @@ def read_metrics(directory: Path) -> list[Row]:
         raise FedAGemError(f"{directory} has no metrics.jsonl: the run has not begun, or this is not a run.")
     text = path.read_text(encoding="utf-8")
     complete = text[: text.rfind("\n") + 1]
-    return [json.loads(line) for line in complete.splitlines()]
+    try:
+        return [json.loads(line) for line in complete.splitlines()]
+    except ValueError as problem:
+        raise FedAGemError(f"{path} is damaged: it must hold one JSON object in every line ({problem}).") from problem
 
 
 def accuracy_matrix(rows: list[Row], kind: str, rounds_per_task: int) -> list[list[float]]:

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import yaml
 
-from fedagem.errors import FedAGemError
-from fedagem.plan import Plan, collaborators
+from fedagem.errors import FedAGemError, PlanError
+from fedagem.plan import Plan, check_layout, collaborators, load_plan
 from fedagem.workspace_source import workspace_source
 
 
 def create_run(directory: Path, plan: Plan, plan_name: str) -> None:
     """Lay out a new run; refuses a folder that already holds one."""
+    if directory.exists() and not directory.is_dir():
+        raise FedAGemError(f"{directory} is a file: choose another folder for the run (--out).")
     if directory.exists() and any(directory.iterdir()):
         raise FedAGemError(f"{directory} exists: go on with it (--resume) or choose another folder (--out).")
     source = workspace_source()
@@ -39,8 +41,7 @@ def resume_run(directory: Path, plan: Plan) -> None:
     frozen = directory / "plan" / "plan.yaml"
     if not frozen.exists():
         raise FedAGemError(f"{directory} holds no run to resume: start it without --resume.")
-    saved = yaml.safe_load(frozen.read_text(encoding="utf-8"))
-    if _without_address(saved) != _without_address(plan):
+    if _without_address(_read_frozen(frozen)) != _without_address(plan):
         raise FedAGemError(
             f"{frozen} is not the plan you gave: resume with the same plan and settings, or start anew with --out."
         )
@@ -52,8 +53,16 @@ def plan_of_run(directory: Path) -> tuple[Plan, str]:
     if not frozen.exists():
         raise FedAGemError(f"{directory} is not a run: it has no plan/plan.yaml.")
     name = directory / "plan" / "name"
-    plan: Plan = yaml.safe_load(frozen.read_text(encoding="utf-8"))
-    return plan, name.read_text(encoding="utf-8").strip() if name.exists() else directory.name
+    return _read_frozen(frozen), name.read_text(encoding="utf-8").strip() if name.exists() else directory.name
+
+
+def _read_frozen(path: Path) -> Plan:
+    plan = load_plan(path)
+    try:
+        check_layout(plan, needed=("data_loader", "task_runner"))
+    except PlanError as problem:
+        raise PlanError(f"{path} is not the plan of a run: {problem.message}") from problem
+    return plan
 
 
 def _without_address(plan: Plan) -> Plan:
@@ -61,5 +70,5 @@ def _without_address(plan: Plan) -> Plan:
     plain = copy.deepcopy(plan)
     for part, names in (("network", ("agg_addr", "agg_port")), ("data_loader", ("stream", "evaluation"))):
         for name in names:
-            plain[part].get("settings", {}).pop(name, None)
+            plain.get(part, {}).get("settings", {}).pop(name, None)
     return plain

@@ -35,11 +35,13 @@ def parse_settings(schema: type[T], values: Any, path: str) -> T:
 
 
 def check_arguments(factory: Callable[..., Any], arguments: Mapping[str, Any], path: str) -> None:
-    """Refuse settings that the thing they are meant for does not take."""
-    known = inspect.signature(factory).parameters
-    for key in arguments:
+    """Refuse settings that the thing they are meant for does not take, and plain values of another type."""
+    known = inspect.signature(factory, eval_str=True).parameters
+    for key, value in arguments.items():
         if key not in known:
             raise PlanError(f"{path} has no setting {key!r}{suggestion(key, known)}")
+        if known[key].annotation in _KINDS:
+            _convert_scalar(value, known[key].annotation, f"{path}.{key}")
 
 
 def suggestion(word: str, known: typing.Iterable[str]) -> str:
@@ -67,7 +69,7 @@ def _convert(value: Any, hint: Any, path: str) -> Any:
     if origin is dict:
         if not isinstance(value, Mapping):
             raise PlanError(f"{path} must be a mapping, not {value!r}.")
-        return dict(value)
+        return {key: _convert(item, typing.get_args(hint)[1], f"{path}.{key}") for key, item in value.items()}
     return _convert_scalar(value, hint, path)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedagem.detection.openfl_model import read_openfl_model
 from fedagem.errors import DataError
-from fedagem.plan import load_plan
+from fedagem.plan import check_layout, load_plan
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
 
 MODEL_TEMPLATES = ("models.tiny_yolo.TinyYolo", "models.darknet_weights.pretrained_tiny_yolo")
@@ -63,8 +63,11 @@ def load_detector(path: Path, plan: Path | None = None) -> Checkpoint:
 def _settings_of_plan(plan: Path, model: Path) -> dict[str, Any]:
     if not plan.is_file():
         raise DataError(f"{model} needs the plan of its run, which is not at {plan}: name it with --plan.")
-    runner = load_plan(plan).get("task_runner", {}).get("settings", {})
-    template = runner.get("model", {}).get("template")
+    content = load_plan(plan)
+    check_layout(content, needed=["task_runner"])
+    runner = content["task_runner"].get("settings", {})
+    chosen = runner.get("model")
+    template = chosen.get("template") if isinstance(chosen, dict) else chosen
     if template not in MODEL_TEMPLATES:
         raise DataError(f"the plan {plan} trains {template!r}, which is not the detector {MODEL_TEMPLATES[0]!r}.")
     settings: dict[str, Any] = runner

@@ -3,6 +3,7 @@
 from torch.nn import functional
 
 from fedagem.buffer import Batch
+from fedagem.errors import PlanError
 from fedagem.learner import Learner
 from fedagem.methods.method import Method, Step
 
@@ -12,6 +13,9 @@ class DER(Method):
 
     def __init__(self, replay_batch: int = 32, coefficient: float = 1.0) -> None:
         super().__init__(replay_batch)
+        if not coefficient >= 0:
+            path = "task_runner.settings.method_settings.coefficient"
+            raise PlanError(f"{path} must not be negative, but is {coefficient}.")
         self.coefficient = coefficient
 
     def observe(self, learner: Learner, batch: Batch) -> Step:

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from fedagem.buffer import Batch
+from fedagem.errors import PlanError
 from fedagem.learner import Learner
 
 
@@ -20,6 +21,10 @@ class Method(ABC):
     """A continual-learning method. It needs no task boundaries and never learns the task index."""
 
     def __init__(self, replay_batch: int = 32) -> None:
+        if replay_batch < 1:
+            raise PlanError(
+                f"task_runner.settings.method_settings.replay_batch must be at least 1, not {replay_batch}."
+            )
         self.replay_batch = replay_batch
 
     @abstractmethod

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from fedagem.buffer import ReplayBuffer
 from fedagem.classification import Classification
-from fedagem.errors import NonFiniteLossError
+from fedagem.errors import NonFiniteLossError, PlanError
 from fedagem.flat_model import FlatModel
 from fedagem.learner import Learner
 from fedagem.methods import METHODS
@@ -144,3 +144,9 @@ def test_a_method_leaves_the_batch_and_the_weights_as_they_are(name, learner):
     assert torch.equal(learner.model.weights.detach(), weights)
     assert torch.equal(batch["x"], x)
     assert len(learner.buffer) == 20
+
+
+@pytest.mark.parametrize("settings", [{"replay_batch": 0}, {"replay_batch": -3}, {"coefficient": -1.0}])
+def test_settings_without_meaning_are_refused(settings):
+    with pytest.raises(PlanError, match=f"method_settings.{next(iter(settings))} must"):
+        DER(**settings)

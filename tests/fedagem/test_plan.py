@@ -239,3 +239,43 @@ def test_collaborators_have_names_that_sort_by_rank(plan):
 def test_a_class_that_the_workspace_lacks_is_refused_by_name(plan):
     plan["aggregator"]["template"] = "src.aggregator.StagedAgregator"
     assert "did you mean src.aggregator.StagedAggregator" in refusal(plan)
+
+
+@pytest.mark.parametrize(
+    ("section", "change", "sentence"),
+    [
+        ("data_loader", {"template": 5}, "data_loader.template must be the dotted path of a class, not 5."),
+        ("task_runner", {"template": "no.such"}, "but there is no package 'no' here."),
+        ("network", {"settings": None}, "network.settings must be a mapping, not None."),
+        ("tasks", {"train": 5}, "tasks.train must be a mapping with a function, not 5."),
+        ("tasks", {"train": {}}, "tasks.train must be a mapping with a function, not {}."),
+    ],
+)
+def test_sections_that_cannot_work_are_refused(plan, section, change, sentence):
+    plan[section] |= change
+    assert refusal(plan).endswith(sentence)
+
+
+@pytest.mark.parametrize("section", ["aggregator", "data_loader", "network"])
+@pytest.mark.parametrize("part", ["template", "settings"])
+def test_sections_need_a_class_and_its_settings(plan, section, part):
+    del plan[section][part]
+    assert refusal(plan) == f"{section} needs a template, the class that does its work, and settings."
+
+
+def test_a_stage_whose_task_is_missing_is_refused(plan):
+    plan["tasks"]["trian"] = plan["tasks"].pop("train")
+    assert refusal(plan) == "assigner.settings.stages (train) names the task 'train'; did you mean trian?"
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "sentence"),
+    [
+        ("der", {"replay_batch": "x"}, "method_settings.replay_batch must be a whole number, not 'x'."),
+        ("der", {"coefficient": [1]}, "method_settings.coefficient must be a number, not [1]."),
+        ("fedavg", {"replay_batch": True}, "method_settings.replay_batch must be a whole number, not True."),
+    ],
+)
+def test_settings_of_methods_must_have_their_types(plan, method, settings, sentence):
+    plan["task_runner"]["settings"] |= {"method": method, "method_settings": settings}
+    assert refusal(plan).endswith(sentence)

@@ -99,7 +99,7 @@ class DrivingLoader(DataLoader):  # type: ignore[misc]
         length = self.settings.seconds_per_round
         if self.settings.stream is not None:
             return self._open_stream().window(length * round_number, length * (round_number + 1))
-        leg = [leg for leg in self.settings.legs(str(self.vehicle)) if leg.from_round <= round_number][-1]
+        leg = [leg for leg in self.settings.snippets[str(self.vehicle)] if leg.from_round <= round_number][-1]
         since = round_number - leg.from_round
         frames = self._replay(leg).window(length * since, length * (since + 1))
         return (replace(frame, domain=leg.domain) for frame in frames) if leg.domain else frames
