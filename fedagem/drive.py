@@ -35,17 +35,30 @@ class DriveSettings:
     snippets: str = "snippets"
     """Where recordings are kept, to be used again by every run of the same drive."""
 
+    def __post_init__(self) -> None:
+        if not self.evaluation_seconds > 0:
+            raise PlanError(f"driving.evaluation_seconds must be positive, not {self.evaluation_seconds}.")
+        if self.evaluation_vehicles < 1:
+            raise PlanError(f"driving.evaluation_vehicles must be at least 1, not {self.evaluation_vehicles}.")
+
 
 def is_driving(plan: Plan) -> bool:
     """Whether the plan's frames come from a CARLA server."""
     return "carla" in plan
 
 
+def frames_per_second(plan: Plan) -> float:
+    """How many frames a vehicle gets in a simulation second: the drive's, or those of snippets without time stamps."""
+    if is_driving(plan):
+        return float(plan["carla"].get("frames_per_second", 1.0))
+    return 1 / float(plan["data_loader"]["settings"].get("frame_period", 1.0))
+
+
 def shift_round(plan: Plan) -> int | None:
     """The first round in which a vehicle is in another domain than at the beginning."""
     settings = plan["data_loader"]["settings"]
     if is_driving(plan):
-        moves = [event["at"] for event in plan["carla"].get("schedule", []) if "region" in event and event["at"] > 0]
+        moves = [event["at"] for event in _events(plan["carla"]) if "region" in event and event["at"] > 0]
         return int(min(moves) // settings["seconds_per_round"]) if moves else None
     later = [leg.get("from_round", 0) for legs in settings.get("snippets", {}).values() for leg in legs]
     return min((number for number in later if number > 0), default=None)
@@ -60,8 +73,8 @@ def add_evaluation_frames(plan: Plan, name: str) -> None:
     numbers = range(1, settings.evaluation_vehicles + 1)
     names = {region: [f"{region}_{number}" for number in numbers] for region in settings.evaluation_regions}
     section["vehicles"] = [{"name": name, "region": region} for region in names for name in names[region]]
-    section["schedule"] = [event for event in section.get("schedule", []) if "weather" in event]
-    section["seed"] = section.get("seed", 0) + 1
+    section["schedule"] = [event for event in _events(section) if "weather" in event]
+    section["seed"] = _seed(section) + 1
     place = _record(section, settings, settings.evaluation_seconds, f"{name}-evaluation")
     paths = {region: [str(place / name) for name in names[region]] for region in names}
     plan["data_loader"]["settings"].setdefault("evaluation", {})["paths"] = paths
@@ -81,6 +94,23 @@ def replay_training_frames(plan: Plan, name: str) -> None:
 def fleet_command(plan_file: str, port: int, ready_file: str) -> list[str]:
     """The process that drives the vehicles and serves their frames on this machine."""
     return [_BRIDGE, "serve", "--plan", plan_file, "--listen", f"127.0.0.1:{port}", "--ready-file", ready_file]
+
+
+def _events(section: dict[str, Any]) -> list[dict[str, Any]]:
+    """The schedule of a `carla` section; the bridge checks it further, but only once it is started."""
+    events = section.get("schedule", [])
+    if not isinstance(events, list) or not all(
+        isinstance(event, dict) and isinstance(event.get("at"), (int, float)) for event in events
+    ):
+        raise PlanError(f"carla.schedule must be a list of events, each with the second `at`, not {events!r}.")
+    return events
+
+
+def _seed(section: dict[str, Any]) -> int:
+    seed = section.get("seed", 0)
+    if not isinstance(seed, int):
+        raise PlanError(f"carla.seed must be a whole number, not {seed!r}.")
+    return seed
 
 
 def _settings(plan: Plan) -> DriveSettings:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from fedagem.batch import Job, run_jobs
 from fedagem.comparison import comparison_table, draw_comparison, summarise_comparison
-from fedagem.drive import add_evaluation_frames, is_driving, replay_training_frames
+from fedagem.drive import add_evaluation_frames, frames_per_second, is_driving, replay_training_frames
 from fedagem.errors import PlanError
 from fedagem.methods import METHODS
 from fedagem.plan import Plan, change_plan, check_plan, check_sections, load_plan, set_rounds, set_seed
@@ -98,7 +98,7 @@ def _variant(plan: Plan, changes: tuple[str, ...], seed: int) -> Plan:
             raise PlanError(
                 "--methods ideal is for driving plans: a benchmark's plan needs its buffer.capacity raised."
             )
-        frames = int(loader["seconds_per_round"] / loader.get("frame_period", 1.0)) + 1
+        frames = int(loader["seconds_per_round"] * frames_per_second(variant)) + 1
         rounds = variant["aggregator"]["settings"]["rounds_to_train"]
         training.setdefault("buffer", {})["capacity"] = rounds * frames * loader.get("epochs", 1)
     check_plan(variant)
