@@ -4,8 +4,13 @@ import asyncio
 import logging
 import resource
 import signal
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from carla_bridge.simulator.server import SimulatorServer
 
 WANTED_FILES = 8192
 
@@ -31,31 +36,39 @@ def simulator(host: str, port: int, seed: int) -> None:
 
 
 async def _serve(host: str, port: int, seed: int) -> None:
+    from carla_bridge.simulator.errors import RendererLostError
     from carla_bridge.simulator.renderer import PandaRenderer
     from carla_bridge.simulator.server import SimulatorServer
     from carla_bridge.simulator.town import build_town
     from carla_bridge.simulator.world import World
 
     town, network = build_town(seed)
-    server = SimulatorServer(World(town, network, seed), lambda: PandaRenderer(town))
+    server = SimulatorServer(World(town, network, seed), partial(PandaRenderer, town))
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
     try:
-        await server.start(host, port)
+        await _listen(server, host, port)
         click.echo(f"Simulator of CARLA 0.9.16 listening on {host}:{server.port}, seed {seed}.")
         await server.serve_forever()
+    except RendererLostError as error:
+        raise click.ClickException(str(error)) from error
+    except asyncio.CancelledError:
+        click.echo("Simulator stopped.")
+    finally:
+        await server.stop()
+
+
+async def _listen(server: "SimulatorServer", host: str, port: int) -> None:
+    try:
+        await server.start(host, port)
     except OSError as error:
         raise click.ClickException(
             f"cannot listen on {host}:{port} and the port after it: {error.strerror or error}. "
             "Choose another port with --port, or stop what uses it."
         ) from error
-    except asyncio.CancelledError:
-        click.echo("Simulator stopped.")
-    finally:
-        await server.stop()
 
 
 def _allow_many_connections() -> None:

@@ -57,8 +57,7 @@ class WorldMethods:
         number = wire.whole(stream, "stream id")
         if number != WORLD_STREAM and not any(s.stream == number for s in self._world.sensors()):
             raise RefusedError(f"there is no stream {number}: its sensor has been destroyed")
-        if not self._hub.has_listeners(number):
-            self._hub.expect(number)
+        self._hub.expect(number)
         return [token(number, self._hub.port)]
 
     def get_episode_settings(self) -> object:

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,10 @@ KINDS = {
 }
 
 
+GRID = 8
+"""Strips begin at multiples of this many columns."""
+
+
 @dataclass(frozen=True)
 class Shot:
     """One image to take and send."""
@@ -28,6 +32,29 @@ class Shot:
     stream: int
     kind: SensorType
     view: CameraView
+
+    @property
+    def pixel_bytes(self) -> int:
+        return 4 * self.view.width * self.view.height
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """One image to draw, and where in the shared memory its pixels belong."""
+
+    kind: SensorType
+    view: CameraView
+    offset: int
+
+
+@dataclass(frozen=True)
+class Order:
+    """Everything to draw of one moment."""
+
+    moment: Moment
+    exposures: Sequence[Exposure]
+    size: int
+    """Bytes of shared memory in use."""
 
 
 def shot_of(sensor: Sensor) -> Shot:
@@ -37,27 +64,38 @@ def shot_of(sensor: Sensor) -> Shot:
     return Shot(sensor.stream, KINDS[sensor.blueprint], view)
 
 
-def take(
-    renderer: Renderer, moment: Moment, shots: Sequence[Shot], frame: int, elapsed: float
-) -> list[tuple[int, bytes]]:
-    """(stream id, message) of every shot."""
-    views = list(dict.fromkeys(shot.view for shot in shots))
-    pictures = dict(zip(views, renderer.draw(moment, views), strict=True))
-    return [(shot.stream, _message(shot, pictures[shot.view], frame, elapsed)) for shot in shots]
-
-
-def _message(shot: Shot, picture: Picture, frame: int, elapsed: float) -> bytes:
-    pixels = _pixels(shot.kind, picture)
+def message_start(shot: Shot, frame: int, elapsed: float) -> bytes:
+    """Everything of an image message that comes before its pixels."""
     start = header(shot.kind, frame, elapsed, shot.view.pose)
     size = struct.pack("<IIf", shot.view.width, shot.view.height, shot.view.fov)
-    length = struct.pack("<I", len(start) + len(size) + pixels.nbytes)
-    return b"".join((length, start, size, pixels.data))
+    return struct.pack("<I", len(start) + len(size) + shot.pixel_bytes) + start + size
 
 
-def _pixels(kind: SensorType, picture: Picture) -> NDArray[np.uint8] | NDArray[np.uint32]:
-    """B, G, R, A in memory, as little-endian words A R G B."""
+def expose(renderer: Renderer, order: Order, memory: memoryview, strip: int, strips: int) -> None:
+    """Draw one strip of every picture of the order into the memory that it names."""
+    wanted: dict[CameraView, list[Exposure]] = {}
+    for exposure in order.exposures:
+        wanted.setdefault(exposure.view, []).append(exposure)
+    parts = {view: columns(view.width, strip, strips) for view in wanted}
+    views = [view for view in wanted if len(parts[view])]
+    pictures = renderer.draw(order.moment, [replace(view, columns=parts[view]) for view in views])
+    for view, picture in zip(views, pictures, strict=True):
+        for exposure in wanted[view]:
+            words = np.frombuffer(memory, np.uint32, view.width * view.height, exposure.offset)
+            part = words.reshape(view.height, view.width)[:, parts[view].start : parts[view].stop]
+            part[...] = _pixels(exposure.kind, picture)
+
+
+def columns(width: int, strip: int, strips: int) -> range:
+    """The columns of one of so many strips of about the same width; small pictures may leave some strips empty."""
+    ends = [min(-(-width * number // (strips * GRID)) * GRID, width) for number in (strip, strip + 1)]
+    return range(*ends)
+
+
+def _pixels(kind: SensorType, picture: Picture) -> NDArray[np.uint32]:
+    """Little-endian words A R G B, which are B, G, R, A in memory."""
     if kind is SensorType.RGB:
-        return np.ascontiguousarray(picture.bgra, dtype=np.uint8)
+        return np.ascontiguousarray(picture.bgra).view(np.uint32)[..., 0]
     if kind is SensorType.DEPTH:
         share = np.clip(picture.depth / np.float32(FARTHEST), 0.0, 1.0).astype(np.float64)
         code = np.rint(share * (256**3 - 1)).astype(np.uint32)
@@ -74,14 +112,15 @@ class NoPicture:
     """A renderer that draws nothing: black sky everywhere. For worlds that nobody looks at."""
 
     def draw(self, moment: Moment, views: Sequence[CameraView]) -> list[Picture]:
+        shapes = [(view.height, len(view.shown)) for view in views]
         return [
             Picture(
-                np.zeros((view.height, view.width, 4), np.uint8),
-                np.zeros((view.height, view.width), np.uint8),
-                np.zeros((view.height, view.width), np.uint16),
-                np.full((view.height, view.width), FARTHEST, np.float32),
+                np.zeros((*shape, 4), np.uint8),
+                np.zeros(shape, np.uint8),
+                np.zeros(shape, np.uint16),
+                np.full(shape, FARTHEST, np.float32),
             )
-            for view in views
+            for shape in shapes
         ]
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """Draws the town with Panda3D's software renderer: colour, identity and depth from one pass per view."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from carla_bridge.simulator.rendering.actors import Cast
 from carla_bridge.simulator.rendering.camera import pinhole
@@ -16,6 +17,9 @@ from carla_bridge.simulator.rendering.statics import make_scenery
 from carla_bridge.simulator.rendering.textures import make_textures
 from carla_bridge.simulator.rendering.visible import Instances
 from carla_bridge.simulator.scene import CameraView, Moment, Picture, Town, Weather
+
+_MARGIN = 8
+"""Columns drawn beside a strip and thrown away, so that what is worked out smoothly is smooth across strips."""
 
 
 class PandaRenderer:
@@ -47,16 +51,26 @@ class PandaRenderer:
         self._shadows.lay(scene, light)
         pictures = []
         for view in views:
-            camera = pinhole(view)
+            camera = pinhole(replace(view, columns=_widened(view)))
             screen = self._occluders.seen_from(camera.position)
             drawn_focal = SUPERSAMPLING * camera.focal
             self._ground.show(camera, screen, drawn_focal, still)
             self._scenery.show(camera, screen, drawn_focal, still)
             parts = self._instances.visible(camera, screen, scene, moment.traffic_lights)
             drawn = self._instances.draw(camera, parts, tuple(light.horizon.tolist()))
-            pictures.append(self._compositor.finish(drawn, camera, light))
+            pictures.append(_cut(self._compositor.finish(drawn, camera, light), view))
         return pictures
 
     def close(self) -> None:
         """Release buffers and the engine."""
         self._engine.close()
+
+
+def _widened(view: CameraView) -> range:
+    return range(max(view.shown.start - _MARGIN, 0), min(view.shown.stop + _MARGIN, view.width))
+
+
+def _cut(picture: Picture, view: CameraView) -> Picture:
+    first = view.shown.start - _widened(view).start
+    kept = slice(first, first + len(view.shown))
+    return Picture(picture.bgra[:, kept], picture.tag[:, kept], picture.object_id[:, kept], picture.depth[:, kept])

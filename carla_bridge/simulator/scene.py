@@ -109,12 +109,18 @@ class CameraView:
     width: int
     height: int
     fov: float
-    """Horizontal field of view in degrees."""
+    """Horizontal field of view in degrees of the whole width."""
+    columns: range | None = None
+    """Which columns are wanted of the picture; all unless given."""
+
+    @property
+    def shown(self) -> range:
+        return range(self.width) if self.columns is None else self.columns
 
 
 @dataclass(frozen=True)
 class Picture:
-    """One view of one tick; all four images agree pixel by pixel."""
+    """One view of one tick, the columns that were wanted; all four images agree pixel by pixel."""
 
     bgra: NDArray[np.uint8]
     """(h, w, 4)."""

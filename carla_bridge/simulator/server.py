@@ -1,7 +1,6 @@
 """The simulator as a server: the clock of the world, and the sockets that clients talk to."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -16,11 +15,11 @@ from carla_bridge.simulator.messages import (
 from carla_bridge.simulator.methods_actors import ActorMethods
 from carla_bridge.simulator.methods_world import WORLD_STREAM, WorldMethods
 from carla_bridge.simulator.pictures import KINDS, shot_of
-from carla_bridge.simulator.render_thread import RenderThread
 from carla_bridge.simulator.rpc import RpcServer
 from carla_bridge.simulator.scene import Renderer
 from carla_bridge.simulator.sensing import gnss, imu
 from carla_bridge.simulator.streams import StreamHub
+from carla_bridge.simulator.studio import Studio
 from carla_bridge.simulator.traffic_manager import TrafficManagerEndpoint
 from carla_bridge.simulator.world import Collision, World
 
@@ -36,7 +35,7 @@ class SimulatorServer:
     def __init__(self, world: World, make_renderer: Callable[[], Renderer]) -> None:
         self.world = world
         self._hub = StreamHub()
-        self._renderer = RenderThread(make_renderer)
+        self._studio = Studio(make_renderer)
         self._rpc: RpcServer | None = None
         self._traffic_rpc = RpcServer(TrafficManagerEndpoint(world))
         self._ticking = asyncio.Lock()
@@ -55,7 +54,6 @@ class SimulatorServer:
         self._rpc = RpcServer(Dispatcher(actors, world))
         self._publish_state()
         await self._rpc.start(host, port)
-        self._renderer.start()
 
     @property
     def port(self) -> int:
@@ -67,11 +65,10 @@ class SimulatorServer:
         return self._hub.port
 
     async def serve_forever(self) -> None:
-        """Run until cancelled; raises if the renderer cannot be made."""
+        """Run until cancelled; raises RendererLostError when pictures can no longer be drawn."""
         clock = asyncio.create_task(self._run_clock())
         try:
-            await self._renderer.ready()
-            await clock
+            await self._studio.run()
         finally:
             clock.cancel()
 
@@ -96,9 +93,8 @@ class SimulatorServer:
         await self._traffic_rpc.stop()
         await self._hub.stop()
         if self._pictures is not None:
-            with contextlib.suppress(Exception):
-                await self._pictures
-        await asyncio.to_thread(self._renderer.close)
+            self._pictures.cancel()
+        self._studio.close()
 
     async def tick(self) -> int:
         """One step of the world: the state goes out first, then the sensors' data. Returns the frame."""
@@ -148,7 +144,7 @@ class SimulatorServer:
         self._pictures = None
         if cameras and not world.settings.no_rendering:
             shots = [shot_of(camera) for camera in cameras]
-            work = self._renderer.take(world.moment(), shots, world.frame, world.elapsed)
+            work = self._studio.take(world.moment(), shots, world.frame, world.elapsed)
             self._pictures = asyncio.create_task(self._send_pictures(work, world.frame))
 
     async def _send_pictures(self, work: Awaitable[list[tuple[int, bytes]]], frame: int) -> None:

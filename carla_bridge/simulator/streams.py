@@ -18,7 +18,7 @@ PATIENCE = 3.0
 """Seconds that the world waits for a full queue in synchronous mode."""
 HANDSHAKE = 10.0
 """Seconds within which a connection must name its stream."""
-SUBSCRIPTION = 0.5
+SUBSCRIPTION = 2.0
 """Seconds that the world waits for the subscription to a stream whose token was just handed out."""
 SEND_BUFFER = 1 << 21
 
@@ -102,7 +102,7 @@ class StreamHub:
     def __init__(self) -> None:
         self.connections: set[Subscriber] = set()
         self._streams: dict[int, list[Subscriber]] = {}
-        self._expected: dict[int, asyncio.Event] = {}
+        self._expected: list[tuple[int, asyncio.Event]] = []
         self._greetings: dict[int, bytes] = {}
         self._server: asyncio.Server | None = None
         self.port = 0
@@ -125,14 +125,17 @@ class StreamHub:
 
     def expect(self, stream: int) -> None:
         """A client has asked for this stream's token and will subscribe in a moment."""
-        self._expected[stream] = asyncio.Event()
+        self._expected.append((stream, asyncio.Event()))
 
     def joined(self, subscriber: Subscriber) -> None:
         assert subscriber.stream is not None
         self._streams.setdefault(subscriber.stream, []).append(subscriber)
-        expected = self._expected.pop(subscriber.stream, None)
-        if expected is not None:
-            expected.set()
+        for promise in self._expected:
+            stream, come = promise
+            if stream == subscriber.stream:
+                come.set()
+                self._expected.remove(promise)
+                break
         greeting = self._greetings.get(subscriber.stream)
         if greeting is not None:
             subscriber.send(greeting)
@@ -154,7 +157,7 @@ class StreamHub:
     async def settle(self) -> None:
         """Wait, within bounds, for promised subscriptions and for room in every queue."""
         if self._expected:
-            waiting = [asyncio.ensure_future(event.wait()) for event in self._expected.values()]
+            waiting = [asyncio.ensure_future(come.wait()) for _, come in self._expected]
             _, late = await asyncio.wait(waiting, timeout=SUBSCRIPTION)
             for task in late:
                 task.cancel()

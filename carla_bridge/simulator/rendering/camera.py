@@ -31,11 +31,13 @@ def rotations(degrees: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Pinhole:
-    """A view, worked out: where the camera is, its axes, and its focal length in pixels of the picture."""
+    """A view or a strip of it, worked out: the camera's place and axes, and its focal length in picture pixels."""
 
     width: int
     height: int
     focal: float
+    middle: float
+    """The column straight ahead, which for a strip may be beside it."""
     position: Floats
     axes: Floats
     """(3, 3), columns forward, right, up in the world."""
@@ -48,22 +50,25 @@ class Pinhole:
     def sees(self, centres: Floats, radii: Floats) -> NDArray[np.bool_]:
         """Which spheres reach into the view (never says no to one that does)."""
         forward, right, up = self.to_camera(centres).T
-        across, along = self.width / 2 / self.focal, self.height / 2 / self.focal
+        west, east = self.middle / self.focal, (self.width - self.middle) / self.focal
+        along = self.height / 2 / self.focal
         inside: NDArray[np.bool_] = (
             (forward > -radii)
-            & (np.abs(right) - across * forward < radii * np.hypot(1, across))
+            & (-right - west * forward < radii * np.hypot(1, west))
+            & (right - east * forward < radii * np.hypot(1, east))
             & (np.abs(up) - along * forward < radii * np.hypot(1, along))
         )
         return inside
 
 
 def pinhole(view: CameraView) -> Pinhole:
-    """The camera of a view: focal length w / (2 tan(fov / 2)), principal point in the middle."""
+    """The camera of a view: focal length w / (2 tan(fov / 2)), principal point in the middle of the whole width."""
     pose = view.pose
     return Pinhole(
-        view.width,
+        len(view.shown),
         view.height,
         view.width / (2 * np.tan(np.radians(view.fov) / 2)),
+        view.width / 2 - view.shown.start,
         np.array([pose.x, pose.y, pose.z]),
         rotations(np.array([[pose.pitch, pose.yaw, pose.roll]]))[0],
     )

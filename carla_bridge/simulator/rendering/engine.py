@@ -102,7 +102,7 @@ class Engine:
         width, height = SUPERSAMPLING * camera.width, SUPERSAMPLING * camera.height
         buffer = self._buffer(width, height)
         buffer.output.set_clear_color((*background, (Tag.SKY + 0.5) / 256))
-        self._lens.set_user_mat(_projection(width, height, SUPERSAMPLING * camera.focal))
+        self._lens.set_user_mat(_projection(width, height, SUPERSAMPLING * camera.focal, SUPERSAMPLING * camera.middle))
         self._camera.set_transform(transform(camera.axes, camera.position))
         buffer.output.set_active(True)
         bgra = self._copied(buffer, drawing=True)
@@ -135,7 +135,7 @@ class Engine:
         wall = GeomNode("wall")
         wall.add_geom(geom(box((5, -50, -50), (6, 50, 50), (255, 255, 255))))
         path = self.root.attach_new_node(wall)
-        ahead = Pinhole(8, 8, 4.0, np.zeros(3), np.eye(3))
+        ahead = Pinhole(8, 8, 4.0, 4.0, np.zeros(3), np.eye(3))
         depth = metres(self.render(ahead, (0.0, 0.0, 0.0)).steps, 0.0)
         path.remove_node()
         if not np.allclose(depth, 5.0, atol=0.1):
@@ -198,14 +198,14 @@ def metres(steps: NDArray[np.float32], nearest: NDArray[np.float32] | float) -> 
     return depth
 
 
-def _projection(width: int, height: int, focal: float) -> LMatrix4f:
-    """Pixel (u, v) = centre + focal * (right, -up) / forward, in the engine's way of counting pixels."""
+def _projection(width: int, height: int, focal: float, middle: float) -> LMatrix4f:
+    """Pixel (u, v) = (middle, height / 2) + focal * (right, -up) / forward, in the engine's way of counting pixels."""
     across, along = width - 0.5, height - 0.5
     a, b = (FAR + NEAR) / (FAR - NEAR), -2 * FAR * NEAR / (FAR - NEAR)
     # fmt: off
     return LMatrix4f(
         2 * focal / across, 0, 0, 0,
-        width / across - 1, 1 - height / along, a, 1,
+        2 * middle / across - 1, 1 - height / along, a, 1,
         0, 2 * focal / along, 0, 0,
         0, 0, b, 0,
     )

@@ -68,7 +68,7 @@ class Rays:
 
 def rays_of(camera: Pinhole) -> Rays:
     """Rays through the pixels' centres."""
-    right = (np.arange(camera.width) + 0.5 - camera.width / 2) / camera.focal
+    right = (np.arange(camera.width) + 0.5 - camera.middle) / camera.focal
     up = ((camera.height / 2 - np.arange(camera.height) - 0.5) / camera.focal)[:, None]
     axes = camera.axes
     x, y, z = camera.position.tolist()

@@ -1,0 +1,53 @@
+"""A process that draws its strip of every picture, on the order of the server that started it.
+
+It reads pickled orders from a socket, draws into shared memory and answers each with a line: empty, or what went
+wrong. When the server is gone, by whatever way, the socket closes and the process ends.
+"""
+
+import mmap
+import pickle
+import socket
+import sys
+
+import cv2
+
+from carla_bridge.simulator.pictures import Order, expose
+
+FAILED = 3
+"""Exit code after an error that the last answer tells."""
+
+
+def main(connection: socket.socket, memory_file: int, strip: int, strips: int) -> int:
+    """Serve until the connection closes; returns the exit code."""
+    cv2.setNumThreads(1)  # the other cores have strips of their own
+    memory = mmap.mmap(-1, 1)
+    with connection, connection.makefile("rb") as orders:
+        try:
+            renderer = pickle.load(orders)()
+        except EOFError:
+            return 0
+        except Exception as error:
+            connection.sendall(_line(error))
+            return FAILED
+        while True:
+            try:
+                order: Order = pickle.load(orders)
+            except EOFError:
+                return 0
+            if order.size > len(memory):
+                memory = mmap.mmap(memory_file, order.size)
+            answer = b"\n"
+            try:
+                expose(renderer, order, memoryview(memory), strip, strips)
+            except Exception as error:
+                answer = _line(error)
+            connection.sendall(answer)
+
+
+def _line(error: Exception) -> bytes:
+    return (" ".join(str(error).split()) or type(error).__name__).encode() + b"\n"
+
+
+if __name__ == "__main__":
+    own, shared, number, count = map(int, sys.argv[1:])
+    sys.exit(main(socket.socket(fileno=own), shared, number, count))

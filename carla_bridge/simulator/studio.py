@@ -1,0 +1,131 @@
+"""Where pictures are made: processes beside the server, each of which draws its strip of every picture.
+
+A picture is always cut into the same strips, so it does not depend on what else is drawn, nor on the machine. The
+moment is sent once as bytes; pixels come back through memory that all processes share. Processes end with the
+server, whatever way it ends, because their connection to it closes.
+"""
+
+import asyncio
+import contextlib
+import mmap
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from carla_bridge.simulator.errors import RendererLostError
+from carla_bridge.simulator.painter import FAILED
+from carla_bridge.simulator.pictures import Exposure, Order, Shot, message_start
+from carla_bridge.simulator.scene import Moment, Renderer
+
+STRIPS = 2
+
+
+class Studio:
+    """Owns the processes and the memory; drawing waits until they are there."""
+
+    def __init__(self, make: Callable[[], Renderer]) -> None:
+        """Every process calls `make`, which must survive pickling."""
+        self._make = make
+        self._memory_file = os.memfd_create("pictures")
+        self._memory = mmap.mmap(-1, 1)
+        self._ready = asyncio.Event()
+        self._painters = [_Painter(number) for number in range(STRIPS)]
+
+    async def run(self) -> None:
+        """Start the processes and run as long as all of them do; raises RendererLostError when one has ended."""
+        make = pickle.dumps(self._make)
+        for painter in self._painters:
+            await painter.start(self._memory_file, make)
+        self._ready.set()
+        await asyncio.gather(*(painter.listen() for painter in self._painters))
+
+    async def take(self, moment: Moment, shots: Sequence[Shot], frame: int, elapsed: float) -> list[tuple[int, bytes]]:
+        """(stream id, message) of every shot; one drawing serves all shots of the same view."""
+        exposures, size = [], 0
+        for shot in shots:
+            exposures.append(Exposure(shot.kind, shot.view, size))
+            size += shot.pixel_bytes
+        self._grow(size)
+        order = pickle.dumps(Order(moment, exposures, size), pickle.HIGHEST_PROTOCOL)
+        await self._ready.wait()
+        for painter in self._painters:
+            painter.send(order)
+        failures = [failure for painter in self._painters if (failure := await painter.answer())]
+        if failures:
+            raise RuntimeError(failures[0])
+        messages = []
+        with memoryview(self._memory) as pixels:
+            for shot, exposure in zip(shots, exposures, strict=True):
+                own = pixels[exposure.offset : exposure.offset + shot.pixel_bytes]
+                messages.append((shot.stream, b"".join((message_start(shot, frame, elapsed), own))))
+        return messages
+
+    def close(self) -> None:
+        """End the processes at once; they keep nothing that is worth waiting for."""
+        for painter in self._painters:
+            painter.kill()
+        self._memory.close()
+        os.close(self._memory_file)
+
+    def _grow(self, size: int) -> None:
+        if size > len(self._memory):
+            os.ftruncate(self._memory_file, size)
+            self._memory.close()
+            self._memory = mmap.mmap(self._memory_file, size)
+
+
+class _Painter:
+    """One drawing process, as the server sees it."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answers: asyncio.Queue[bytes] = asyncio.Queue()
+        self._reader: asyncio.StreamReader
+        self._writer: asyncio.StreamWriter
+
+    async def start(self, memory_file: int, make: bytes) -> None:
+        ours, theirs = socket.socketpair()
+        packages = str(Path(__file__).parents[2])
+        path = os.pathsep.join([packages, *filter(None, [os.environ.get("PYTHONPATH")])])
+        with theirs:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "carla_bridge.simulator.painter"),
+                    *map(str, (theirs.fileno(), memory_file, self._number, STRIPS)),
+                ],
+                pass_fds=(theirs.fileno(), memory_file),
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
+                start_new_session=True,
+            )
+        self._reader, self._writer = await asyncio.open_connection(sock=ours)
+        self.send(make)
+
+    def send(self, pickled: bytes) -> None:
+        self._writer.write(pickled)
+
+    async def listen(self) -> None:
+        """Collect answers until the process ends, which it should not."""
+        assert self._process is not None
+        last = b""
+        with contextlib.suppress(ConnectionError):
+            async for last in self._reader:
+                self._answers.put_nowait(last)
+        code = await asyncio.to_thread(self._process.wait)
+        reason = last.decode().strip() if code == FAILED else f"exit code {code}"
+        raise RendererLostError(f"a process that draws pictures has ended ({reason}); start the simulator again.")
+
+    async def answer(self) -> str:
+        """Wait until one order is carried out; says why not if it could not be."""
+        return (await self._answers.get()).decode().strip()
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._writer.close()

@@ -1,0 +1,27 @@
+"""A simulator whose renderer cannot be made."""
+
+import asyncio
+
+from carla_bridge.simulator.scene import Renderer
+from carla_bridge.simulator.server import SimulatorServer
+from carla_bridge.simulator.town import build_town
+from carla_bridge.simulator.world import World
+
+
+async def serve() -> None:
+    server = SimulatorServer(World(*build_town(0), 0), no_renderer)
+    await server.start("127.0.0.1", 0)
+    try:
+        await server.serve_forever()
+    finally:
+        await server.stop()
+
+
+def no_renderer() -> Renderer:
+    raise RuntimeError("no paint;\nbuy some")
+
+
+if __name__ == "__main__":
+    from tests.carla_bridge.simulator import hopeless_server
+
+    asyncio.run(hopeless_server.serve())
