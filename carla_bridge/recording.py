@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from carla_bridge.config import FleetConfig
 from carla_bridge.errors import BridgeError
 from carla_bridge.fleet_process import FleetProcess, Gap
 from carla_bridge.frames import Frame
-from carla_bridge.snippets import SnippetSource, SnippetWriter, find_snippets
+from carla_bridge.snippets import SnippetError, SnippetSource, SnippetWriter, find_snippets
 from carla_bridge.stream.wire import decode_frame, unpack
 
 SUMMARY = "recording.json"
@@ -66,7 +66,8 @@ def record(
         recording.events.append(text)
         on_event(text)
 
-    start = min(last.values()) + config.frame_seconds if last else 0.0
+    everybody = len(last) == len(config.vehicles)
+    start = min(last.values()) + config.frame_seconds if everybody else 0.0
     with ExitStack() as stack:
         writers = stack.enter_context(_Writers(place, config, jpeg_quality))
         fleet = stack.enter_context(FleetProcess(config, start=start, on_event=note))
@@ -84,16 +85,18 @@ def record(
 
 
 def _last_times(place: Path, config: FleetConfig, resume: bool) -> dict[str, float]:
-    if not place.exists() or not any(place.iterdir()):
+    """When the last frame of each vehicle was recorded; vehicles without any frame are missing."""
+    place.mkdir(parents=True, exist_ok=True)
+    if not any(place.iterdir()):
         return {}
     if not resume:
         raise BridgeError(f"{place} is not empty; record elsewhere, or continue what is there with --resume")
     last: dict[str, float] = {}
     for vehicle in config.vehicles:
-        if (place / vehicle.name).is_dir():
+        with suppress(SnippetError):
             source = SnippetSource(find_snippets(place / vehicle.name), on_error="skip")
             last[vehicle.name] = source.last_timestamp
-    return last if len(last) == len(config.vehicles) else {}
+    return last
 
 
 class _Writers:

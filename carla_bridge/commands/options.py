@@ -56,5 +56,9 @@ def one_sentence(command: Callable[P, R]) -> Callable[P, R]:
                 return command(*args, **kwargs)
         except (BridgeError, SnippetError) as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:
+            if error.filename is None:
+                raise
+            raise click.ClickException(f"{error.filename}: {error.strerror}") from error
 
     return guarded

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from carla_bridge.commands.options import fleet_config, one_sentence
+from carla_bridge.errors import BridgeError
 
 if TYPE_CHECKING:
     from carla_bridge.frames import Frame
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 def preview(source: str, out: Path, plan: Path | None, frames: int, columns: int, seconds: float) -> None:
     """Draw a contact sheet (.png) and a film (.mp4 beside it) of a snippet, of a recording with several, or of a
     live server given as HOST, HOST:PORT or 'embedded'."""
+    if out.suffix != ".png":
+        raise BridgeError(f"--out is {out}, but the contact sheet is a .png")
     from carla_bridge.drawing import contact_sheet, draw_boxes, write_film, write_png
 
     shown, classes, rate = _from_disk(source) if Path(source).is_dir() else _live(source, plan, seconds)
@@ -44,10 +47,12 @@ def _live(source: str, plan: Path | None, seconds: float) -> "tuple[list[Frame],
     from carla_bridge.fleet_process import FleetProcess
     from carla_bridge.stream.wire import decode_frame, unpack
 
-    host, _, port = source.partition(":")
+    host, colon, port = source.partition(":")
+    if colon and not (port.isdecimal() and 0 < int(port) < 65536):
+        raise BridgeError(f"{source} is neither a folder nor HOST:PORT")
     embedded = source == "embedded"
     config = fleet_config(
-        plan, None if embedded else host, int(port) if port.isdigit() else None, "embedded" if embedded else None
+        plan, None if embedded else host, int(port) if port else None, "embedded" if embedded else None
     )
     with FleetProcess(config, on_event=lambda text: click.echo(text, err=True)) as fleet:
         frames = [decode_frame(unpack(packet.packed)) for packet in fleet.packets(seconds)]
