@@ -92,6 +92,8 @@ class FleetConfig:
     keep_parked: bool = True
     stuck_seconds: float = 90.0
     """A vehicle that has not moved for so long is put elsewhere in its region."""
+    traffic_radius: float | None = None
+    """Background vehicles farther than this from every fleet vehicle of their region are moved near one."""
     ignore_lights: float = 0.0
     """Percentage of red lights that the fleet's own vehicles drive past: frames taken while waiting are all alike."""
     stream: StreamConfig = field(default_factory=StreamConfig)

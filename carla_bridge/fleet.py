@@ -164,7 +164,9 @@ class Fleet:
         self.regions = RegionMap(self.world.get_map(), config.regions)
         self._places = Places(self.regions, self._rng)
         self._walkers = Walkers(self.client, self.world, self.regions, self._rng)
-        self._traffic = Traffic(self.client, self.world, self._places, self.regions, config.stuck_seconds)
+        self._traffic = Traffic(
+            self.client, self.world, self._places, self.regions, config.stuck_seconds, config.traffic_radius
+        )
         self._on_exit(self._destroy_all)
         garage = Garage(self.world.get_blueprint_library(), self._rng)
         for vehicle in config.vehicles:
@@ -268,7 +270,7 @@ class Fleet:
             if trouble is not None:
                 relocate(self.world, driver.actor, driver.whereabouts, self._places, time)
                 self._report(f"second {time:g}: {driver.config.name} {trouble}")
-        self._traffic.tend(time, self.config.frame_seconds / TEND_SECONDS)
+        self._traffic.tend(time, self.config.frame_seconds / TEND_SECONDS, self.drivers)
 
     def _actor_ids(self) -> Any:
         return np.array([actor.id for actor in self.world.get_snapshot()], dtype=np.int64)

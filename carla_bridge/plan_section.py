@@ -58,6 +58,7 @@ def parse_config(section: Mapping[str, Any]) -> FleetConfig:
         min_pixels=top.whole("min_pixels", 16, 1, 10**6),
         keep_parked=top.choice("parked_vehicles", "keep", ("keep", "drop")) == "keep",
         stuck_seconds=top.number("stuck_seconds", 90.0, 1.0, 1e6),
+        traffic_radius=top.optional_number("traffic_radius", 100.0, 1e5),
         ignore_lights=top.number("ignore_lights", 0.0, 0.0, 100.0),
         stream=_stream(top.section("stream")),
     )

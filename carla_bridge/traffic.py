@@ -10,13 +10,15 @@ import numpy as np
 
 from carla_bridge.cleanup import mark
 from carla_bridge.config import TrafficConfig
-from carla_bridge.driving import Whereabouts
+from carla_bridge.driving import Driver, Whereabouts
 from carla_bridge.errors import ConfigError
 from carla_bridge.regions import RegionMap
 
 TWO_WHEELERS = ("bicycle", "motorcycle")
 CLEARANCE = 8.0
 """Metres to the next vehicle for a place to count as free."""
+UNSEEN = 50.0
+"""Metres from a camera at which a vehicle that appears is hardly noticed."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,12 +63,15 @@ class Garage:
 class Traffic:
     """All background vehicles, spawned in one batch and kept in their regions, so that density does not drift."""
 
-    def __init__(self, client: Any, world: Any, places: "Places", regions: RegionMap, stuck_seconds: float) -> None:
+    def __init__(
+        self, client: Any, world: Any, places: "Places", regions: RegionMap, stuck_seconds: float, radius: float | None
+    ) -> None:
         self._client = client
         self._world = world
         self._places = places
         self._regions = regions
         self._stuck_seconds = stuck_seconds
+        self._radius = radius
         self._homes: dict[int, str] = {}
         self._vehicles: deque[tuple[Any, Whereabouts]] = deque()
 
@@ -105,24 +110,47 @@ class Traffic:
             whereabouts.arrive(actor.get_location(), time)
             self._vehicles.append((actor, whereabouts))
 
-    def tend(self, time: float, share: float) -> None:
-        """Look after a share of the vehicles, in turn; one that strayed or got stuck is put elsewhere."""
+    def tend(self, time: float, share: float, fleet: Sequence[Driver]) -> None:
+        """Look after a share of the vehicles, in turn; one that strayed, got stuck or is far off is put elsewhere."""
         for _ in range(math.ceil(min(share, 1.0) * len(self._vehicles))):
             self._vehicles.rotate(-1)
             actor, whereabouts = self._vehicles[0]
-            if whereabouts.trouble(actor.get_location(), self._regions, time, self._stuck_seconds):
+            here = actor.get_location()
+            if whereabouts.trouble(here, self._regions, time, self._stuck_seconds):
                 relocate(self._world, actor, whereabouts, self._places, time)
+            elif self._radius is not None:
+                watched = [driver.actor.get_location() for driver in fleet if driver.region == whereabouts.region]
+                if watched and nearest(here, watched) > self._radius:
+                    self._bring(actor, whereabouts, watched, self._radius, time)
+
+    def _bring(self, actor: Any, whereabouts: Whereabouts, watched: Sequence[Any], radius: float, time: float) -> None:
+        """Put a vehicle near one of the watched places, at its speed; without room there it stays where it is."""
+        place = self._places.free_near(whereabouts.region, locations(self._world), watched, radius)
+        if place is not None:
+            speed = actor.get_velocity().length()
+            actor.set_transform(place)
+            actor.set_target_velocity(place.get_forward_vector() * speed)
+            whereabouts.arrive(place.location, time)
 
 
 def relocate(world: Any, actor: Any, whereabouts: Whereabouts, places: "Places", time: float) -> None:
     """Put a vehicle on a free spawn point of its region; autopilot drives on from there."""
     import carla
 
-    others = [other.get_location() for other in world.get_actors().filter("vehicle.*")]
-    place = places.free_now(whereabouts.region, others)
+    place = places.free_now(whereabouts.region, locations(world))
     actor.set_transform(place)
     actor.set_target_velocity(carla.Vector3D())
     whereabouts.arrive(place.location, time)
+
+
+def locations(world: Any) -> list[Any]:
+    """Where all vehicles are."""
+    return [vehicle.get_location() for vehicle in world.get_actors().filter("vehicle.*")]
+
+
+def nearest(place: Any, others: Sequence[Any]) -> float:
+    """Metres to the nearest of the others."""
+    return min((float(place.distance(other)) for other in others), default=math.inf)
 
 
 class Places:
@@ -143,17 +171,20 @@ class Places:
 
     def free_now(self, region: str, occupied: Sequence[Any]) -> Any:
         """A spawn point away from all the given locations, or the one that is farthest from them."""
-        points = self._regions.spawn_points
+        places = self._shuffled(region)
+        free = (place for place in places if nearest(place.location, occupied) >= CLEARANCE)
+        return next(free, None) or max(places, key=lambda place: nearest(place.location, occupied))
+
+    def free_near(self, region: str, occupied: Sequence[Any], watched: Sequence[Any], radius: float) -> Any | None:
+        """A free spawn point within the radius of a watched place, and too far from all of them to be noticed."""
+        for place in self._shuffled(region):
+            if UNSEEN <= nearest(place.location, watched) <= radius and nearest(place.location, occupied) >= CLEARANCE:
+                return place
+        return None
+
+    def _shuffled(self, region: str) -> list[Any]:
         indices = self._regions.spawn_indices(region)
-        order = [indices[number] for number in self._rng.permutation(len(indices))]
-
-        def clearance(index: int) -> float:
-            return min((points[index].location.distance(place) for place in occupied), default=np.inf)
-
-        for index in order:
-            if clearance(index) >= CLEARANCE:
-                return points[index]
-        return points[max(order, key=clearance)]
+        return [self._regions.spawn_points[indices[number]] for number in self._rng.permutation(len(indices))]
 
 
 def _base_type(blueprint: Any) -> str:

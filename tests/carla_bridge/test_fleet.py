@@ -207,6 +207,27 @@ def test_a_fleet_stops_at_red_unless_told_otherwise(simulator, drive, share):
     assert all((way > 20) == (share == 100) for way in metres), metres
 
 
+def metres_to_the_fleet(config):
+    """Of every background vehicle after a while, to the nearest vehicle of the fleet."""
+    from carla_bridge.fleet import Fleet
+
+    with Fleet(config) as fleet:
+        for _ in range(30):
+            fleet.advance()
+        watched = [driver.actor.get_location() for driver in fleet.drivers]
+        own = {driver.actor.id for driver in fleet.drivers}
+        others = [actor for actor in fleet.world.get_actors().filter("vehicle.*") if actor.id not in own]
+        return [min(actor.get_location().distance(place) for place in watched) for actor in others]
+
+
+def test_traffic_stays_around_the_fleet_where_the_plan_says_so(simulator, drive):
+    changes = {"traffic": {"city": {"vehicles": 10}}, "ignore_lights": 100}
+    roaming = drive(metres_to_the_fleet, config_for(simulator, **changes))
+    gathered = drive(metres_to_the_fleet, config_for(simulator, **changes, traffic_radius=120))
+    assert len(roaming) == len(gathered) == 10
+    assert np.median(gathered) < 120 < np.median(roaming)
+
+
 def drive_then_raise(config):
     from carla_bridge.fleet import Fleet
 
