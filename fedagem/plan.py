@@ -206,6 +206,13 @@ def _check_rounds(plan: Plan) -> None:
             f"{loader['rounds_per_task']} rounds (data_loader.settings.rounds_per_task) make "
             f"{loader['rounds_per_task'] * loader['tasks']['count']}: make them agree, or use --rounds."
         )
+    for stage in plan["assigner"]["settings"].get("stages", []):
+        every = stage.get("every", 1)
+        if "rounds_per_task" in loader and loader["rounds_per_task"] % every:
+            raise PlanError(
+                f"assigner.settings.stages ({stage['name']}) runs every {every} rounds, which misses ends of tasks of "
+                f"{loader['rounds_per_task']} rounds (data_loader.settings.rounds_per_task): use a divisor of it."
+            )
 
 
 def _check_arrivals(plan: Plan) -> None:

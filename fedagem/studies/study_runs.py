@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedagem.batch import Job
-from fedagem.plan import Plan, change_plan, check_plan, load_plan, set_in_plan, set_rounds, set_seed
+from fedagem.plan import Plan, change_plan, check_plan, check_sections, load_plan, set_in_plan, set_rounds, set_seed
 from fedagem.studies.study import SIDES, Part, Row, Scale, Study, load_scale
 
 
@@ -80,10 +80,13 @@ def resolve_plan(
     }
     for path, value in settings.items():
         set_in_plan(plan, path, copy.deepcopy(value))
-    change_plan(plan, assignments)
     loader = plan["data_loader"]["settings"]
     usual = loader["rounds_per_task"]
-    rounds_per_task = max((scale.rounds_per_task or usual) // row.fewer_rounds, 1)
+    loader["rounds_per_task"] = scale.rounds_per_task or usual
+    change_plan(plan, assignments)
+    check_sections(plan)
+    rounds_per_task = max(loader["rounds_per_task"] // row.fewer_rounds, 1)
+    loader["rounds_per_task"] = usual
     loader["epochs"] = loader.get("epochs", 1) * row.fewer_rounds
     set_seed(plan, seed)
     plan["aggregator"]["settings"]["rounds_to_train"] = usual * loader["tasks"]["count"]

@@ -263,6 +263,13 @@ def test_sections_need_a_class_and_its_settings(plan, section, part):
     assert refusal(plan) == f"{section} needs a template, the class that does its work, and settings."
 
 
+def test_an_evaluation_that_misses_the_ends_of_tasks_is_refused(plan):
+    plan["assigner"]["settings"]["stages"][-1]["every"] = 3
+    assert "(evaluate) runs every 3 rounds, which misses ends of tasks of 4 rounds" in refusal(plan)
+    plan["assigner"]["settings"]["stages"][-1]["every"] = 2
+    check_plan(plan)
+
+
 def test_a_stage_whose_task_is_missing_is_refused(plan):
     plan["tasks"]["trian"] = plan["tasks"].pop("train")
     assert refusal(plan) == "assigner.settings.stages (train) names the task 'train'; did you mean trian?"

@@ -89,6 +89,18 @@ def test_studies_share_the_runs_they_have_in_common(tmp_path):
     assert not directories[0] & {run.directory for run in changed}
 
 
+def test_the_command_line_has_the_last_word_on_rounds(tmp_path):
+    given = ("data_loader.settings.rounds_per_task=3",)
+    for run in runs_of(load_study(PLANS, "rotated-mnist"), "smoke", 1, PLANS, tmp_path, given):
+        tasks = run.plan["data_loader"]["settings"]["tasks"]["count"]
+        assert run.plan["aggregator"]["settings"]["rounds_to_train"] == 3 * tasks
+        assert [s["every"] for s in run.plan["assigner"]["settings"]["stages"] if "every" in s] == [3]
+    with pytest.raises(PlanError, match="rounds_per_task must be a whole number, not 'x'"):
+        runs_of(
+            load_study(PLANS, "rotated-mnist"), "smoke", 1, PLANS, tmp_path, ("data_loader.settings.rounds_per_task=x",)
+        )
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
