@@ -36,12 +36,20 @@ def parse_settings(schema: type[T], values: Any, path: str) -> T:
 
 def check_arguments(factory: Callable[..., Any], arguments: Mapping[str, Any], path: str) -> None:
     """Refuse settings that the thing they are meant for does not take, and plain values of another type."""
-    known = inspect.signature(factory, eval_str=True).parameters
+    known = _parameters(factory)
     for key, value in arguments.items():
         if key not in known:
             raise PlanError(f"{path} has no setting {key!r}{suggestion(key, known)}")
         if known[key].annotation in _KINDS:
             _convert_scalar(value, known[key].annotation, f"{path}.{key}")
+
+
+def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """With their types, unless those cannot be looked up at run time."""
+    try:
+        return inspect.signature(factory, eval_str=True).parameters
+    except NameError:
+        return inspect.signature(factory).parameters
 
 
 def suggestion(word: str, known: typing.Iterable[str]) -> str:

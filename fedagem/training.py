@@ -38,7 +38,7 @@ class Component:
         check_arguments(factory, self.settings, f"{path}.settings")
         try:
             return factory(**self.settings)
-        except (TypeError, ValueError) as problem:
+        except (TypeError, ValueError, OSError) as problem:
             raise PlanError(f"{path} ({self.template}) cannot be built: {problem}.") from problem
 
 

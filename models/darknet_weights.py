@@ -7,6 +7,7 @@ mean and variance, then the kernel; per linear layer the bias, then the kernel.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,10 +24,14 @@ def pretrained_tiny_yolo(
     classes: Sequence[str],
     anchors: Sequence[Sequence[float]] = VOC_ANCHORS,
     input_size: Sequence[int] = (416, 416),
+    statistics_momentum: float = 0.1,
 ) -> TinyYolo:
-    """For plans: TinyYOLO at its published width, whose hidden layers start from a published weight file."""
-    model = TinyYolo(classes, anchors, input_size)
-    load_darknet_weights(model, Path(weights), with_head=False)
+    """For plans: TinyYOLO at its published width, whose hidden layers start from a published weight file.
+
+    `~` and environment variables in the path of the weights are expanded; the other settings are TinyYOLO's.
+    """
+    model = TinyYolo(classes, anchors, input_size, statistics_momentum=statistics_momentum)
+    load_darknet_weights(model, Path(os.path.expandvars(weights)).expanduser(), with_head=False)
     return model
 
 

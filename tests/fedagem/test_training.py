@@ -26,3 +26,11 @@ def test_only_gradients_longer_than_the_limit_are_shortened(clip_norm: float | N
 def test_a_limit_that_allows_no_step_is_refused() -> None:
     with pytest.raises(PlanError, match="clip_norm must be positive, not 0"):
         OptimizerSettings(lr=0.1, clip_norm=0.0)
+
+
+def test_a_model_whose_file_is_missing_is_refused_in_one_sentence() -> None:
+    component = Component(
+        "models.darknet_weights.pretrained_tiny_yolo", {"weights": "gone.weights", "classes": ["car"]}
+    )
+    with pytest.raises(PlanError, match=r"model \(models\.darknet.*cannot be built: .*No such file.*gone\.weights"):
+        component.build("task_runner.settings.model")

@@ -86,3 +86,10 @@ def test_a_plan_can_start_from_published_weights(tmp_path):
     assert model.config.classes == ("car",)
     ours, theirs = model.conv_blocks()[-1].convolution, published.conv_blocks()[-1].convolution
     assert torch.equal(ours.weight, theirs.weight)
+
+
+def test_paths_of_weights_are_expanded_and_statistics_move_as_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("WEIGHTS", str(tmp_path))
+    darknet_file(tmp_path / "w", TinyYolo(["car"], [[1.0, 1.0]], [64, 64]))
+    model = pretrained_tiny_yolo("$WEIGHTS/w", ["car"], [[1.0, 1.0]], [64, 64], statistics_momentum=0.02)
+    assert {block.normalisation.momentum for block in model.conv_blocks()} == {0.02}
