@@ -10,8 +10,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-DEFAULT_CLASSES = ("vehicle", "bike", "motobike", "traffic_light", "traffic_sign", "pedestrian")
-
 
 @dataclass(frozen=True)
 class Box:

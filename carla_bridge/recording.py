@@ -38,11 +38,6 @@ class Recording:
         self.boxes += len(frame.boxes)
 
 
-def is_complete(directory: Path | str) -> bool:
-    """Whether a recording in this directory ran to its end."""
-    return (Path(directory) / SUMMARY).is_file()
-
-
 def record(
     config: FleetConfig,
     directory: Path | str,

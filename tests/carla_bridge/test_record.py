@@ -15,7 +15,7 @@ import yaml
 
 from carla_bridge.fleet_process import FleetProcess
 from carla_bridge.plan_section import parse_config
-from carla_bridge.recording import is_complete, record
+from carla_bridge.recording import SUMMARY, record
 from carla_bridge.snippets import SnippetSource, find_snippets
 
 SECTION = {
@@ -68,7 +68,7 @@ def test_a_vehicle_that_changes_region_leaves_a_snippet_per_stay(recorded):
     names = {path.parent.name: [p.name for p in find_snippets(path.parent)] for path in find_snippets(place)}
     assert names == {"vehicle_1": ["000_city"], "vehicle_2": ["000_city", "001_highway"]}
     assert summary.frames == {"vehicle_1": {"city": 12}, "vehicle_2": {"city": 6, "highway": 6}}
-    assert is_complete(place)
+    assert (place / SUMMARY).is_file()
     written = json.loads((place / "recording.json").read_text())
     assert written["gaps"] == []
     assert any("vehicle_2 takes highway" in event for event in written["events"])
@@ -88,7 +88,7 @@ def test_a_killed_recording_is_resumed_where_it_ended(tmp_path, simulator, envir
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert not is_complete(out)
+    assert not (out / SUMMARY).exists()
     kept = len(SnippetSource(find_snippets(out / "vehicle_1")))
     assert kept >= 4
     refused = bridge(environment, *arguments)

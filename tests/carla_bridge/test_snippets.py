@@ -12,10 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from carla_bridge.frames import DEFAULT_CLASSES, Annotations, Box, Frame
+from carla_bridge.annotation import DEFAULT_TAGS
+from carla_bridge.frames import Annotations, Box, Frame
 from carla_bridge.snippets import EndOfSnippetsError, SnippetError, SnippetSource, SnippetWriter
 from carla_bridge.snippets.layout import ANNOTATIONS, JOURNAL
 
+CLASSES = tuple(DEFAULT_TAGS)
 REPOSITORY = Path(__file__).parents[2]
 DATA = Path(os.environ.get("FEDAGEM_DATA", REPOSITORY.parent / "shared" / "data")) / "carla_snippets"
 needs_packs = pytest.mark.skipif(not DATA.is_dir(), reason=f"no recorded packs in {DATA}; set FEDAGEM_DATA")
@@ -29,7 +31,7 @@ def make_frame(number, rng, boxes=(), period=0.5):
 def write(directory, count=4, start=0, **options):
     rng = np.random.default_rng(start)
     frames = [make_frame(n, rng, [Box(n % 3, 1, 2, 3 + n % 4, 5)]) for n in range(start, start + count)]
-    with SnippetWriter(directory, DEFAULT_CLASSES, vehicle="vehicle_1", domain="city", **options) as writer:
+    with SnippetWriter(directory, CLASSES, vehicle="vehicle_1", domain="city", **options) as writer:
         for frame in frames:
             writer.write(frame)
     return frames
@@ -72,11 +74,11 @@ def test_what_is_written_is_read_back_bit_for_bit(tmp_path_factory, drawn, seed)
     directory = tmp_path_factory.mktemp("snippet")
     rng = np.random.default_rng(seed)
     frames = [make_frame(number, rng, row) for number, row in enumerate(drawn)]
-    with SnippetWriter(directory, DEFAULT_CLASSES, vehicle="vehicle_1", domain="city") as writer:
+    with SnippetWriter(directory, CLASSES, vehicle="vehicle_1", domain="city") as writer:
         for frame in frames:
             writer.write(frame)
     source = SnippetSource([directory])
-    assert source.classes == DEFAULT_CLASSES
+    assert source.classes == CLASSES
     assert all(same(a, b) for a, b in zip(frames, source.frames(), strict=True))
     assert not (directory / JOURNAL).exists()
 
@@ -98,7 +100,7 @@ def test_jpeg_is_near_and_smaller_quality_is_smaller(tmp_path):
 def test_a_journal_cut_at_any_byte_is_a_readable_prefix(tmp_path):
     directory = tmp_path / "snippet"
     rng = np.random.default_rng(0)
-    writer = SnippetWriter(directory, DEFAULT_CLASSES, vehicle="vehicle_1", domain="city")
+    writer = SnippetWriter(directory, CLASSES, vehicle="vehicle_1", domain="city")
     frames = [make_frame(number, rng, [Box(1, 1, 1, 3, 4)] * 2) for number in range(3)]
     for frame in frames:
         writer.write(frame)
@@ -316,7 +318,7 @@ def test_what_is_no_snippet_is_refused_in_one_sentence(tmp_path):
 def test_the_recorded_packs_load_as_they_are():
     source = SnippetSource([DATA / f"Town0{number}" for number in (1, 2, 3, 4)])
     assert len(source) == 779
-    assert source.classes == DEFAULT_CLASSES[:5]
+    assert source.classes == CLASSES[:5]
     assert (source.start, source.end) == (0.0, 779.0)
     frames = list(source.window(195, 205))
     assert [f.domain for f in frames] == ["Town01"] * 5 + ["Town02"] * 5
