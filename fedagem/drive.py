@@ -6,6 +6,7 @@ CARLA is reached through the `carla-bridge` command only; this room knows nothin
 import copy
 import hashlib
 import json
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -14,10 +15,12 @@ from typing import Any
 
 import yaml
 
+from fedagem.driving import StreamAddress
 from fedagem.errors import FedAGemError, PlanError
 from fedagem.plan import Plan
 from fedagem.settings import parse_settings
 
+_STREAM_SECONDS = 5.0
 _BRIDGE = str(Path(sys.executable).with_name("carla-bridge"))
 
 
@@ -89,6 +92,22 @@ def replay_training_frames(plan: Plan, name: str) -> None:
     place = _record(plan["carla"], settings, seconds, f"{name}-drive")
     loader.pop("stream", None)
     loader["snippets"] = {v: [{"paths": [str(place / v)], "repeat": False}] for v in loader["vehicles"]}
+
+
+def check_stream(plan: Plan) -> None:
+    """Refuse to simulate a plan whose frames are driven live while nobody drives them."""
+    stream = plan["data_loader"]["settings"].get("stream")
+    if stream is None:
+        return
+    address = parse_settings(StreamAddress, stream, "data_loader.settings.stream")
+    host, port = address.host, address.port
+    try:
+        socket.create_connection((host, port), timeout=_STREAM_SECONDS).close()
+    except OSError as problem:
+        raise PlanError(
+            f"nobody serves the plan's frames at {host}:{port} ({problem}): use `fedagem run`, which lets the vehicles "
+            "drive, or `fedagem compare`, which records their drive first, or start `carla-bridge serve` there."
+        ) from problem
 
 
 def fleet_command(plan_file: str, port: int, ready_file: str) -> list[str]:

@@ -22,8 +22,8 @@ class RunRequest:
     out: Path | None
     resume: bool
 
-    def open_run(self) -> tuple[Path, Plan]:
-        """The run's directory, laid out or found again, and its plan."""
+    def open_run(self, *checks: Callable[[Plan], None]) -> tuple[Path, Plan]:
+        """The run's directory, laid out or found again, and its plan, which must pass the command's own checks too."""
         plan = load_plan(self.plan_path)
         change_plan(plan, self.assignments)
         check_sections(plan)
@@ -31,7 +31,8 @@ class RunRequest:
             set_seed(plan, self.seed)
         if self.rounds is not None:
             set_rounds(plan, self.rounds)
-        check_plan(plan)
+        for check in (check_plan, *checks):
+            check(plan)
         directory = self.out or Path("runs") / run_name(plan, self.plan_path)
         if self.resume:
             resume_run(directory, plan)

@@ -4,6 +4,7 @@ import os
 
 import click
 
+from fedagem.drive import check_stream
 from fedagem.federation import start_simulation
 from fedagem.finish import finish_run, interrupted
 from fedagem.live_view import LiveView
@@ -20,7 +21,7 @@ _MOST_WORKERS = 4
 @run_options
 def command(request: RunRequest, workers: int | None) -> None:
     """Run PLAN without sockets: same plan and seed, same numbers as `fedagem run`, with any number of workers."""
-    directory, plan = request.open_run()
+    directory, plan = request.open_run(check_stream)
     rounds = plan["aggregator"]["settings"]["rounds_to_train"]
     workers = workers or _workers_that_pay_off(plan)
     try:

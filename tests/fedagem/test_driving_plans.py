@@ -1,11 +1,12 @@
 """The settings of driving plans, and what a driving plan needs around the federation."""
 
 import copy
+import socket
 
 import pytest
 
 from fedagem.commands.compare import _variant
-from fedagem.drive import add_evaluation_frames, shift_round
+from fedagem.drive import add_evaluation_frames, check_stream, shift_round
 from fedagem.driving import DrivingSettings
 from fedagem.errors import PlanError
 from fedagem.plan import load_plan
@@ -65,6 +66,19 @@ def test_an_evaluation_drive_needs_time(plan, seconds):
     plan["driving"]["evaluation_seconds"] = seconds
     with pytest.raises(PlanError, match=r"driving\.evaluation_seconds must be positive"):
         add_evaluation_frames(plan, "demo")
+
+
+def test_frames_that_nobody_drives_are_not_waited_for(plan):
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        plan["data_loader"]["settings"]["stream"]["port"] = port
+        with pytest.raises(
+            PlanError, match=rf"nobody serves the plan's frames at 127\.0\.0\.1:{port} .*use `fedagem run`"
+        ):
+            check_stream(plan)
+        server.listen()
+        check_stream(plan)
 
 
 @pytest.mark.parametrize("rate", [0.5, 1, 4])
