@@ -4,6 +4,7 @@ It reads pickled orders from a socket, draws into shared memory and answers each
 wrong. When the server is gone, by whatever way, the socket closes and the process ends.
 """
 
+import gc
 import mmap
 import pickle
 import socket
@@ -29,6 +30,7 @@ def main(connection: socket.socket, memory_file: int, strip: int, strips: int) -
         except Exception as error:
             connection.sendall(_line(error))
             return FAILED
+        gc.freeze()  # what the town is made of stays; not to be looked through again and again
         while True:
             try:
                 order: Order = pickle.load(orders)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 
 from carla_bridge.simulator.actors import Sensor
 from carla_bridge.simulator.dispatch import Dispatcher
@@ -19,7 +19,7 @@ from carla_bridge.simulator.rpc import RpcServer
 from carla_bridge.simulator.scene import Renderer
 from carla_bridge.simulator.sensing import gnss, imu
 from carla_bridge.simulator.streams import StreamHub
-from carla_bridge.simulator.studio import Studio
+from carla_bridge.simulator.studio import Ordered, Studio
 from carla_bridge.simulator.traffic_manager import TrafficManagerEndpoint
 from carla_bridge.simulator.world import Collision, World
 
@@ -103,10 +103,13 @@ class SimulatorServer:
                 await self._hub.settle()
             if self._pictures is not None:
                 await self._pictures
+            await self._hub.departure()
             hits = self.world.step()
+            due = self._due_sensors()
+            self._order_pictures([sensor for sensor in due if sensor.blueprint in KINDS])
             self._publish_state()
             self._publish_collisions(hits)
-            self._publish_sensors()
+            self._publish_sensors(due)
             return self.world.frame
 
     def _publish_state(self) -> None:
@@ -124,33 +127,38 @@ class SimulatorServer:
                         message = small_sensor(self.world, sensor, SensorType.COLLISION, value)
                         self._hub.publish(sensor.stream, message)
 
-    def _publish_sensors(self) -> None:
+    def _due_sensors(self) -> list[Sensor]:
+        """Sensors that somebody listens to and whose period is over."""
+        due = []
+        for sensor in self.world.sensors():
+            if self.world.elapsed + EARLY >= sensor.next_due and self._hub.has_listeners(sensor.stream):
+                on_time = sensor.next_due > self.world.elapsed - sensor.period
+                sensor.next_due = (sensor.next_due if on_time else self.world.elapsed) + sensor.period
+                due.append(sensor)
+        return due
+
+    def _publish_sensors(self, due: Sequence[Sensor]) -> None:
         world = self.world
-        cameras: list[Sensor] = []
-        for sensor in world.sensors():
-            if world.elapsed + EARLY < sensor.next_due or not self._hub.has_listeners(sensor.stream):
-                continue
-            on_time = sensor.next_due > world.elapsed - sensor.period
-            sensor.next_due = (sensor.next_due if on_time else world.elapsed) + sensor.period
-            if sensor.blueprint in KINDS:
-                cameras.append(sensor)
-            elif sensor.blueprint == "sensor.other.gnss":
+        for sensor in due:
+            if sensor.blueprint == "sensor.other.gnss":
                 message = small_sensor(world, sensor, SensorType.GNSS, gnss(sensor, world.frame))
                 self._hub.publish(sensor.stream, message)
             elif sensor.blueprint == "sensor.other.imu":
                 value = imu(sensor, world.frame, max(sensor.period, world.settings.step))
                 message = small_sensor(world, sensor, SensorType.IMU, value)
                 self._hub.publish(sensor.stream, message)
-        self._pictures = None
-        if cameras and not world.settings.no_rendering:
-            shots = [shot_of(camera) for camera in cameras]
-            work = self._studio.take(world.moment(), shots, world.frame, world.elapsed)
-            self._pictures = asyncio.create_task(self._send_pictures(work, world.frame))
 
-    async def _send_pictures(self, work: Awaitable[list[tuple[int, bytes]]], frame: int) -> None:
+    def _order_pictures(self, cameras: Sequence[Sensor]) -> None:
+        """Have pictures drawn, which takes longest, before anything else is done."""
+        self._pictures = None
+        if cameras and not self.world.settings.no_rendering:
+            order = self._studio.order(self.world.moment(), [shot_of(camera) for camera in cameras])
+            self._pictures = asyncio.create_task(self._send_pictures(order, self.world.frame, self.world.elapsed))
+
+    async def _send_pictures(self, ordered: Ordered, frame: int, elapsed: float) -> None:
         try:
-            images = await work
-        except Exception:
+            images = await self._studio.collect(ordered, frame, elapsed)
+        except RuntimeError:
             log.exception("the renderer failed at frame %d", frame)
             return
         for stream, message in images:

@@ -6,6 +6,7 @@ the others for long, and memory stays bounded.
 """
 
 import asyncio
+import contextlib
 import logging
 import socket
 import struct
@@ -20,6 +21,8 @@ HANDSHAKE = 10.0
 """Seconds within which a connection must name its stream."""
 SUBSCRIPTION = 2.0
 """Seconds that the world waits for the subscription to a stream whose token was just handed out."""
+DEPARTURE = 0.5
+"""Seconds that the world waits for a client to drop a stream that it is known to drop."""
 SEND_BUFFER = 1 << 21
 
 log = logging.getLogger(__name__)
@@ -104,6 +107,7 @@ class StreamHub:
         self._streams: dict[int, list[Subscriber]] = {}
         self._expected: list[tuple[int, asyncio.Event]] = []
         self._greetings: dict[int, bytes] = {}
+        self._departure: tuple[int, asyncio.Event] | None = None
         self._server: asyncio.Server | None = None
         self.port = 0
 
@@ -144,8 +148,22 @@ class StreamHub:
         others = self._streams.get(subscriber.stream) if subscriber.stream is not None else None
         if others and subscriber in others:
             others.remove(subscriber)
+            if self._departure is not None and self._departure[0] == subscriber.stream:
+                self._departure[1].set()
             if not others and subscriber.stream is not None:
                 del self._streams[subscriber.stream]
+
+    def expect_departure(self, stream: int) -> None:
+        """A client will drop this stream in a moment; it crashes if a message reaches it meanwhile."""
+        if stream in self._streams:
+            self._departure = (stream, asyncio.Event())
+
+    async def departure(self) -> None:
+        """Wait, within bounds, for a client to drop a stream as expected."""
+        if self._departure is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._departure[1].wait(), DEPARTURE)
+            self._departure = None
 
     def has_listeners(self, stream: int) -> bool:
         return stream in self._streams

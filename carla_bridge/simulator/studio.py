@@ -22,6 +22,7 @@ from carla_bridge.simulator.pictures import Exposure, Order, Shot, message_start
 from carla_bridge.simulator.scene import Moment, Renderer
 
 STRIPS = 2
+Ordered = Sequence[tuple[Shot, Exposure]]
 
 
 class Studio:
@@ -32,7 +33,6 @@ class Studio:
         self._make = make
         self._memory_file = os.memfd_create("pictures")
         self._memory = mmap.mmap(-1, 1)
-        self._ready = asyncio.Event()
         self._painters = [_Painter(number) for number in range(STRIPS)]
 
     async def run(self) -> None:
@@ -40,26 +40,28 @@ class Studio:
         make = pickle.dumps(self._make)
         for painter in self._painters:
             await painter.start(self._memory_file, make)
-        self._ready.set()
         await asyncio.gather(*(painter.listen() for painter in self._painters))
 
-    async def take(self, moment: Moment, shots: Sequence[Shot], frame: int, elapsed: float) -> list[tuple[int, bytes]]:
-        """(stream id, message) of every shot; one drawing serves all shots of the same view."""
+    def order(self, moment: Moment, shots: Sequence[Shot]) -> Ordered:
+        """Have the shots drawn; to be collected before the next order."""
         exposures, size = [], 0
         for shot in shots:
             exposures.append(Exposure(shot.kind, shot.view, size))
             size += shot.pixel_bytes
         self._grow(size)
         order = pickle.dumps(Order(moment, exposures, size), pickle.HIGHEST_PROTOCOL)
-        await self._ready.wait()
         for painter in self._painters:
             painter.send(order)
+        return list(zip(shots, exposures, strict=True))
+
+    async def collect(self, ordered: Ordered, frame: int, elapsed: float) -> list[tuple[int, bytes]]:
+        """(stream id, message) of every shot; RuntimeError if it could not be drawn."""
         failures = [failure for painter in self._painters if (failure := await painter.answer())]
         if failures:
             raise RuntimeError(failures[0])
         messages = []
         with memoryview(self._memory) as pixels:
-            for shot, exposure in zip(shots, exposures, strict=True):
+            for shot, exposure in ordered:
                 own = pixels[exposure.offset : exposure.offset + shot.pixel_bytes]
                 messages.append((shot.stream, b"".join((message_start(shot, frame, elapsed), own))))
         return messages
@@ -86,7 +88,8 @@ class _Painter:
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: asyncio.Queue[bytes] = asyncio.Queue()
         self._reader: asyncio.StreamReader
-        self._writer: asyncio.StreamWriter
+        self._writer: asyncio.StreamWriter | None = None
+        self._early: list[bytes] = []
 
     async def start(self, memory_file: int, make: bytes) -> None:
         ours, theirs = socket.socketpair()
@@ -104,10 +107,14 @@ class _Painter:
                 start_new_session=True,
             )
         self._reader, self._writer = await asyncio.open_connection(sock=ours)
-        self.send(make)
+        self._writer.write(b"".join([make, *self._early]))
 
     def send(self, pickled: bytes) -> None:
-        self._writer.write(pickled)
+        """Send now, or as soon as the process is there."""
+        if self._writer is None:
+            self._early.append(pickled)
+        else:
+            self._writer.write(pickled)
 
     async def listen(self) -> None:
         """Collect answers until the process ends, which it should not."""
@@ -128,4 +135,5 @@ class _Painter:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+        if self._writer is not None:
             self._writer.close()

@@ -201,6 +201,40 @@ def watch_with_a_sleeper(port, stream_port, pid):
     return seconds, growth
 
 
+def episode_in(link):
+    """The episode that the next world state of a subscriber belongs to."""
+    (length,) = struct.unpack("<I", receive(link, 4))
+    return struct.unpack_from("<Q", receive(link, length), 48)[0]
+
+
+def receive(link, count):
+    data = b""
+    while len(data) < count:
+        part = link.recv(count - len(data))
+        assert part, "the server closed the stream"
+        data += part
+    return data
+
+
+def test_a_new_episode_does_not_reach_a_client_while_it_drops_the_old_one(new_server):
+    """The client library crashes on a message that arrives between the answer and its change of subscription."""
+    server = new_server()
+    rpc = Rpc(server.port)
+    _, [[_, settings]] = rpc.call("get_episode_settings")
+    rpc.call("set_episode_settings", [True, *settings[1:]])
+    old = subscribe(server.stream_port, 1)
+    first = episode_in(old)
+    rpc.call("load_new_episode", "", True, 0xFFFF)
+    answered = time.monotonic()
+    new = subscribe(server.stream_port, 1)
+    assert episode_in(new) == first + 1, "the first state of a new subscription is of the new episode"
+    assert episode_in(old) == first + 1, "who stays learns of the new episode"
+    assert time.monotonic() - answered > 0.4
+    for link in (old, new):
+        link.close()
+    rpc.close()
+
+
 def test_a_subscriber_that_never_reads_costs_neither_time_nor_memory(new_server, isolated):
     server = new_server()
     seconds, growth = isolated(watch_with_a_sleeper, server.port, server.stream_port, server.process.pid)
