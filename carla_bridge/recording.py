@@ -32,10 +32,12 @@ class Recording:
     events: list[str] = field(default_factory=list)
     wall_seconds: float = 0.0
 
-    def count(self, frame: Frame) -> None:
-        domains = self.frames.setdefault(frame.vehicle, {})
-        domains[frame.domain] = domains.get(frame.domain, 0) + 1
-        self.boxes += len(frame.boxes)
+    def count(self, place: Path) -> None:
+        """Count what lies on disk, also what was recorded before an interruption."""
+        for snippet in SnippetSource(find_snippets(place), on_error="skip").snippets:
+            domains = self.frames.setdefault(snippet.vehicle, {})
+            domains[snippet.domain] = domains.get(snippet.domain, 0) + len(snippet.images)
+            self.boxes += sum(len(image.annotations) for image in snippet.images)
 
 
 def record(
@@ -71,9 +73,9 @@ def record(
             if packet.timestamp > last.get(packet.vehicle, -1.0):
                 frame = decode_frame(unpack(packet.packed))
                 writers.write(frame)
-                recording.count(frame)
                 on_frame(frame)
         recording.gaps = fleet.gaps
+    recording.count(place)
     recording.wall_seconds = round(time.monotonic() - began, 3)
     (place / SUMMARY).write_text(json.dumps(asdict(recording), indent=1) + "\n")
     return recording

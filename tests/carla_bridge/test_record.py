@@ -99,6 +99,8 @@ def test_a_killed_recording_is_resumed_where_it_ended(tmp_path, simulator, envir
     for vehicle in ("vehicle_1", "vehicle_2"):
         source = SnippetSource(find_snippets(out / vehicle))
         assert [frame.timestamp for frame in source.frames()] == [number / 2 for number in range(20)]
+    counted = json.loads((out / SUMMARY).read_text())["frames"]
+    assert {vehicle: sum(domains.values()) for vehicle, domains in counted.items()} == dict.fromkeys(counted, 20)
 
 
 def test_preview_draws_a_sheet_and_a_film(recorded, tmp_path, environment):
