@@ -48,7 +48,7 @@ def light_of(weather: Weather) -> Light:
     direct = day * (1 - 0.9 * _smooth(cloud_cover, 0.25, 0.95)) * (1 - 0.8 * fog)
     sun = direct * _mix((0.64, 0.60, 0.52), (0.72, 0.40, 0.20), low)
     overcast = _smooth(cloud_cover, 0.3, 1.0)
-    ambient = _mix((0.105, 0.12, 0.17), _mix((0.46, 0.49, 0.54), (0.66, 0.67, 0.69), overcast), day)
+    ambient = _mix((0.16, 0.175, 0.225), _mix((0.46, 0.49, 0.54), (0.66, 0.67, 0.69), overcast), day)
     ambient = ambient * (1 - 0.2 * rain) + low * np.array([0.02, 0.0, 0.03], np.float32)
     zenith = _mix((0.02, 0.03, 0.07), (0.26, 0.46, 0.78), day)
     horizon = _mix((0.06, 0.08, 0.13), (0.70, 0.80, 0.90), day)
