@@ -100,6 +100,6 @@ def _variant(plan: Plan, changes: tuple[str, ...], seed: int) -> Plan:
             )
         frames = int(loader["seconds_per_round"] * frames_per_second(variant)) + 1
         rounds = variant["aggregator"]["settings"]["rounds_to_train"]
-        training.setdefault("buffer", {})["capacity"] = rounds * frames * loader.get("epochs", 1)
+        training.setdefault("buffer", {})["capacity"] = rounds * frames
     check_plan(variant)
     return variant

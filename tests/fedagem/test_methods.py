@@ -138,7 +138,7 @@ def test_a_loss_that_is_not_finite_is_refused(name, learner):
 def test_a_method_leaves_the_batch_and_the_weights_as_they_are(name, learner):
     learner.buffer = ReplayBuffer(100)
     first, batch = images(20, 5), images(8, 6)
-    learner.buffer.add(with_logits(first, 7) if name == "der" else first, generator(2))
+    learner.buffer.add(METHODS[name]().observe(learner, first).remember, generator(2))
     weights, x = learner.model.weights.detach().clone(), batch["x"].clone()
     METHODS[name]().observe(learner, batch)
     assert torch.equal(learner.model.weights.detach(), weights)

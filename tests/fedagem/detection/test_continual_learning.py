@@ -149,6 +149,18 @@ def test_ideal_keeps_everything_or_says_what_to_change():
         train(client, Ideal(replay_batch=4), 3)
 
 
+def test_ideal_keeps_a_sample_once_however_often_it_is_seen():
+    client = learner(capacity=13)
+    train(client, Ideal(replay_batch=4), 3)
+    report = train(client, Ideal(replay_batch=4), 3)
+    assert report.batches == 3
+    assert len(client.buffer) == client.buffer.seen == 12
+    (new,) = batches(1, seed=5)
+    new["x"][1:] = client.buffer.contents()["x"][:3]
+    client_update(client, [new], Ideal(replay_batch=4), torch.optim.SGD([client.model.weights], lr=1e-3), None, None)
+    assert torch.equal(client.buffer.contents()["x"][12], new["x"][0])
+
+
 def test_ideal_samples_old_and_new_alike():
     """Every sample seen so far is equally likely: mark each batch by its own grey value and count."""
     client = learner(capacity=400)
@@ -157,11 +169,11 @@ def test_ideal_samples_old_and_new_alike():
     for number in range(50):
         (batch,) = batches(1, seed=number)
         batch["x"].fill_(number)
-        client.buffer.add(batch, client.generator)
+        client.buffer.add({**batch, "fingerprint": torch.zeros(4)}, client.generator)
     (batch,) = batches(1, seed=99)
     batch["x"].fill_(0)
     for _ in range(300):
-        sample = method._from_everything(client, batch)
+        sample = method._from_everything(client, {**batch, "fingerprint": torch.zeros(4)}, 20)
         assert len(sample["x"]) == 20
         counts += torch.bincount(sample["x"][:, 0, 0, 0].long(), minlength=50)
     expected = torch.full((50,), 300 * 20 * 4 / 204)
