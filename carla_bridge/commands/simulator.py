@@ -4,7 +4,6 @@ import asyncio
 import logging
 import resource
 import signal
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -37,13 +36,16 @@ def simulator(host: str, port: int, seed: int) -> None:
 
 async def _serve(host: str, port: int, seed: int) -> None:
     from carla_bridge.simulator.errors import RendererLostError
-    from carla_bridge.simulator.renderer import PandaRenderer
     from carla_bridge.simulator.server import SimulatorServer
+    from carla_bridge.simulator.studio import Studio
     from carla_bridge.simulator.town import build_town
     from carla_bridge.simulator.world import World
 
+    studio = Studio("carla_bridge.simulator.renderer:PandaRenderer")
+    await studio.open()
     town, network = build_town(seed)
-    server = SimulatorServer(World(town, network, seed), partial(PandaRenderer, town))
+    studio.furnish(town)
+    server = SimulatorServer(World(town, network, seed), studio)
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()

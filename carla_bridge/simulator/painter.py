@@ -7,24 +7,27 @@ wrong. When the server is gone, by whatever way, the socket closes and the proce
 import gc
 import mmap
 import pickle
+import pkgutil
 import socket
 import sys
 
 import cv2
 
 from carla_bridge.simulator.pictures import Order, expose
+from carla_bridge.simulator.scene import Renderer
 
 FAILED = 3
 """Exit code after an error that the last answer tells."""
 
 
-def main(connection: socket.socket, memory_file: int, strip: int, strips: int) -> int:
-    """Serve until the connection closes; returns the exit code."""
+def main(connection: socket.socket, memory_file: int, strip: int, strips: int, renderer_name: str) -> int:
+    """Make a renderer with the arguments that come first, then draw; returns the exit code when the socket closes."""
     cv2.setNumThreads(1)  # the other cores have strips of their own
     memory = mmap.mmap(-1, 1)
     with connection, connection.makefile("rb") as orders:
         try:
-            renderer = pickle.load(orders)()
+            make = pkgutil.resolve_name(renderer_name)
+            renderer: Renderer = make(*pickle.load(orders))
         except EOFError:
             return 0
         except Exception as error:
@@ -51,5 +54,5 @@ def _line(error: Exception) -> bytes:
 
 
 if __name__ == "__main__":
-    own, shared, number, count = map(int, sys.argv[1:])
-    sys.exit(main(socket.socket(fileno=own), shared, number, count))
+    own, shared, number, count = map(int, sys.argv[1:5])
+    sys.exit(main(socket.socket(fileno=own), shared, number, count, sys.argv[5]))

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from carla_bridge.simulator.actors import Sensor
 from carla_bridge.simulator.dispatch import Dispatcher
@@ -16,7 +16,6 @@ from carla_bridge.simulator.methods_actors import ActorMethods
 from carla_bridge.simulator.methods_world import WORLD_STREAM, WorldMethods
 from carla_bridge.simulator.pictures import KINDS, shot_of
 from carla_bridge.simulator.rpc import RpcServer
-from carla_bridge.simulator.scene import Renderer
 from carla_bridge.simulator.sensing import gnss, imu
 from carla_bridge.simulator.streams import StreamHub
 from carla_bridge.simulator.studio import Ordered, Studio
@@ -32,10 +31,10 @@ log = logging.getLogger(__name__)
 class SimulatorServer:
     """Serves one world. `start`, then `serve_forever`, then `stop`, all in one event loop."""
 
-    def __init__(self, world: World, make_renderer: Callable[[], Renderer]) -> None:
+    def __init__(self, world: World, studio: Studio) -> None:
         self.world = world
         self._hub = StreamHub()
-        self._studio = Studio(make_renderer)
+        self._studio = studio
         self._rpc: RpcServer | None = None
         self._traffic_rpc = RpcServer(TrafficManagerEndpoint(world))
         self._ticking = asyncio.Lock()
@@ -87,7 +86,7 @@ class SimulatorServer:
             await asyncio.sleep(due - loop.time())
 
     async def stop(self) -> None:
-        """Close every connection and release the renderer."""
+        """Close every connection and the studio."""
         if self._rpc is not None:
             await self._rpc.stop()
         await self._traffic_rpc.stop()

@@ -13,33 +13,41 @@ import pickle
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from carla_bridge.simulator.errors import RendererLostError
 from carla_bridge.simulator.painter import FAILED
 from carla_bridge.simulator.pictures import Exposure, Order, Shot, message_start
-from carla_bridge.simulator.scene import Moment, Renderer
+from carla_bridge.simulator.scene import Moment
 
 STRIPS = 2
 Ordered = Sequence[tuple[Shot, Exposure]]
 
 
 class Studio:
-    """Owns the processes and the memory; drawing waits until they are there."""
+    """Owns the processes and the memory; drawing waits until the renderers are made."""
 
-    def __init__(self, make: Callable[[], Renderer]) -> None:
-        """Every process calls `make`, which must survive pickling."""
-        self._make = make
+    def __init__(self, renderer: str) -> None:
+        """`renderer` is what makes one, as module:name; it is loaded by the processes only."""
+        self._renderer = renderer
         self._memory_file = os.memfd_create("pictures")
         self._memory = mmap.mmap(-1, 1)
         self._painters = [_Painter(number) for number in range(STRIPS)]
 
-    async def run(self) -> None:
-        """Start the processes and run as long as all of them do; raises RendererLostError when one has ended."""
-        make = pickle.dumps(self._make)
+    async def open(self) -> None:
+        """Start the processes, which load what they need meanwhile."""
         for painter in self._painters:
-            await painter.start(self._memory_file, make)
+            await painter.start(self._memory_file, self._renderer)
+
+    def furnish(self, *arguments: object) -> None:
+        """Have the renderers made with these arguments."""
+        pickled = pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL)
+        for painter in self._painters:
+            painter.send(pickled)
+
+    async def run(self) -> None:
+        """Run as long as all processes do; raises RendererLostError when one has ended."""
         await asyncio.gather(*(painter.listen() for painter in self._painters))
 
     def order(self, moment: Moment, shots: Sequence[Shot]) -> Ordered:
@@ -89,9 +97,8 @@ class _Painter:
         self._answers: asyncio.Queue[bytes] = asyncio.Queue()
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter | None = None
-        self._early: list[bytes] = []
 
-    async def start(self, memory_file: int, make: bytes) -> None:
+    async def start(self, memory_file: int, renderer: str) -> None:
         ours, theirs = socket.socketpair()
         packages = str(Path(__file__).parents[2])
         path = os.pathsep.join([packages, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -100,6 +107,7 @@ class _Painter:
                 [
                     *(sys.executable, "-m", "carla_bridge.simulator.painter"),
                     *map(str, (theirs.fileno(), memory_file, self._number, STRIPS)),
+                    renderer,
                 ],
                 pass_fds=(theirs.fileno(), memory_file),
                 stdin=subprocess.DEVNULL,
@@ -107,14 +115,10 @@ class _Painter:
                 start_new_session=True,
             )
         self._reader, self._writer = await asyncio.open_connection(sock=ours)
-        self._writer.write(b"".join([make, *self._early]))
 
     def send(self, pickled: bytes) -> None:
-        """Send now, or as soon as the process is there."""
-        if self._writer is None:
-            self._early.append(pickled)
-        else:
-            self._writer.write(pickled)
+        assert self._writer is not None
+        self._writer.write(pickled)
 
     async def listen(self) -> None:
         """Collect answers until the process ends, which it should not."""

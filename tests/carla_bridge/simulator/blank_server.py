@@ -4,15 +4,18 @@ import asyncio
 import logging
 import sys
 
-from carla_bridge.simulator.pictures import NoPicture
 from carla_bridge.simulator.server import SimulatorServer
+from carla_bridge.simulator.studio import Studio
 from carla_bridge.simulator.town import build_town
 from carla_bridge.simulator.world import World
 
 
 async def serve(seed: int) -> None:
     town, network = build_town(seed)
-    server = SimulatorServer(World(town, network, seed), NoPicture)
+    studio = Studio("carla_bridge.simulator.pictures:NoPicture")
+    await studio.open()
+    studio.furnish()
+    server = SimulatorServer(World(town, network, seed), studio)
     await server.start("127.0.0.1", 0)
     print(f"listening on {server.port} {server.stream_port}", flush=True)
     await server.serve_forever()

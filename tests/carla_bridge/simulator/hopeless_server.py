@@ -4,12 +4,16 @@ import asyncio
 
 from carla_bridge.simulator.scene import Renderer
 from carla_bridge.simulator.server import SimulatorServer
+from carla_bridge.simulator.studio import Studio
 from carla_bridge.simulator.town import build_town
 from carla_bridge.simulator.world import World
 
 
 async def serve() -> None:
-    server = SimulatorServer(World(*build_town(0), 0), no_renderer)
+    studio = Studio("tests.carla_bridge.simulator.hopeless_server:no_renderer")
+    await studio.open()
+    studio.furnish()
+    server = SimulatorServer(World(*build_town(0), 0), studio)
     await server.start("127.0.0.1", 0)
     try:
         await server.serve_forever()
@@ -22,6 +26,4 @@ def no_renderer() -> Renderer:
 
 
 if __name__ == "__main__":
-    from tests.carla_bridge.simulator import hopeless_server
-
-    asyncio.run(hopeless_server.serve())
+    asyncio.run(serve())

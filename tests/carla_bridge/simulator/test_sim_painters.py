@@ -6,15 +6,17 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
+import carla
 import psutil
 import pytest
 
 from tests.carla_bridge.simulator.client_tools import at, blueprint, connect, listening
-from tests.carla_bridge.simulator.servers import HERE, REPOSITORY
 
 pytest_plugins = ("tests.carla_bridge.simulator.servers",)
 PATIENCE = 60.0
+HERE = Path(__file__).parent
 
 
 @contextmanager
@@ -24,7 +26,7 @@ def simulator(*command: str):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[2]), "PYTHONUNBUFFERED": "1"},
     )
     try:
         yield process
@@ -48,15 +50,11 @@ def painters_of(process) -> list[psutil.Process]:
 
 def take_one_picture(port):
     _, world = connect(port)
-    camera = world.spawn_actor(blueprint(world, "sensor.camera.rgb", image_size_x=64, image_size_y=40), world_pose())
+    camera = world.spawn_actor(
+        blueprint(world, "sensor.camera.rgb", image_size_x=64, image_size_y=40), carla.Transform()
+    )
     with listening(camera) as (images,):
         return at(images, world.tick()).width
-
-
-def world_pose():
-    import carla
-
-    return carla.Transform(carla.Location(x=0.0, y=0.0, z=20.0))
 
 
 @pytest.mark.parametrize("drawing", [False, True], ids=["while they build", "after a picture"])
