@@ -94,9 +94,13 @@ class CulledNodes:
         if light != self._light:
             self._light = light
             self._nodes.clear()
-        self._shown = seen
-        self._parent.remove_all_children()
-        for index in seen:
+            self._shown = []
+            self._parent.remove_all_children()
+        before, now = set(self._shown), set(seen)
+        for index in before - now:
+            self._parent.remove_child(self._nodes[index])
+        for index in now - before:
             if index not in self._nodes:
                 self._nodes[index] = self._makers[index](light)
-            self._parent.add_child(self._nodes[index])
+            self._parent.add_child(self._nodes[index], index)
+        self._shown = seen
