@@ -18,6 +18,8 @@ from fedagem.spread import spread
 
 Curve = dict[int, float]
 """A value by the number of rounds the model was trained for."""
+SMOOTHED = 3
+"""Evaluations of mAP that a table averages: a detector in training jumps from round to round."""
 
 
 def curves_of(directory: Path) -> dict[str, Curve]:
@@ -33,7 +35,7 @@ def curves_of(directory: Path) -> dict[str, Curve]:
 
 
 def summarise_comparison(directories: Sequence[Path]) -> dict[str, Any]:
-    """Each curve's value at the shift and at the end, by method, with every seed's numbers."""
+    """Each curve's level at the shift and at the end, by method, with every seed's numbers."""
     shift = None
     methods: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     seeds = set()
@@ -45,9 +47,11 @@ def summarise_comparison(directories: Sequence[Path]) -> dict[str, Any]:
             values = methods[_label(plan)][name]
             rounds = sorted(curve)
             before = [number for number in rounds if shift is not None and number <= shift]
+            last = SMOOTHED if name.startswith("map_50/") else 1
             if before:
-                values["before"].append(curve[before[-1]])
-            values["after"].append(curve[rounds[-1]])
+                values["before"].append(mean(curve[number] for number in before[-last:]))
+            after = rounds[len(before) :] or rounds
+            values["after"].append(mean(curve[number] for number in after[-last:]))
     return {
         "shift_round": shift,
         "seeds": sorted(seeds),
@@ -58,7 +62,10 @@ def summarise_comparison(directories: Sequence[Path]) -> dict[str, Any]:
 def comparison_table(summary: dict[str, Any]) -> Table:
     """Before and after the shift, by domain; mean and spread over seeds."""
     names = sorted({name for curves in summary["methods"].values() for name in curves})
-    caption = f"mean ± spread over seeds {summary['seeds']}; the shift is at round {summary['shift_round']}"
+    caption = (
+        f"mean ± spread over seeds {summary['seeds']}; the shift is at round {summary['shift_round']}; "
+        f"mAP is the mean of the last {SMOOTHED} evaluations before the shift, and of the run"
+    )
     table = Table(caption=caption)
     table.add_column("method")
     for name in names:
@@ -70,7 +77,7 @@ def comparison_table(summary: dict[str, Any]) -> Table:
 
 
 def shift_cells(curves: dict[str, dict[str, list[float]]], names: Sequence[str]) -> list[str]:
-    """One method's cells of a table: for each curve its value at the shift and at the end."""
+    """One method's cells of a table: for each curve its level at the shift and at the end."""
     return [spread(curves.get(name, {}).get(moment, []), digits=3) for name in names for moment in ("before", "after")]
 
 

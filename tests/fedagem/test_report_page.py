@@ -60,9 +60,9 @@ def page(tmp_path: Path) -> Path:
 
 def test_the_page_tells_what_was_lost(page: Path) -> None:
     text = page.read_text()
-    assert "fedavg: mAP@0.5 city 0.400 before the shift, 0.300 at the end" in text
-    assert "<td>fedavg</td><td>mAP@0.5 city</td><td>0.100</td>" in text
-    assert "<td>der + Fed-A-GEM</td><td>mAP@0.5 city</td><td>-0.200</td>" in text
+    assert "fedavg: mAP@0.5 city 0.300 before the shift, 0.250 at the end" in text
+    assert "<td>fedavg</td><td>mAP@0.5 city</td><td>0.050</td>" in text
+    assert "<td>der + Fed-A-GEM</td><td>mAP@0.5 city</td><td>-0.250</td>" in text
     assert "<td>train 15 s</td><td>6 MB up, 0 MB down</td>" in re.sub(r"<tr><td>\w+</td>", "", text)
     assert "&lt;carla &amp; friends&gt;" in text
     assert "<carla" not in text
