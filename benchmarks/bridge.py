@@ -86,6 +86,10 @@ def collaborate(address: tuple[str, int], vehicle: str, results: Any) -> None:
             results.put((number, time.monotonic(), len(frames)))
 
 
+def cpu_seconds(processes: list[psutil.Process]) -> float:
+    return sum(sum(process.cpu_times()[:2]) for process in processes)
+
+
 def whole_path(config: FleetConfig) -> dict[str, float]:
     """Frames per second from the simulator's renderer to the collaborators' batches, and the memory on the way."""
     context = multiprocessing.get_context("spawn")
@@ -100,13 +104,16 @@ def whole_path(config: FleetConfig) -> dict[str, float]:
             client.start()
         parts = {"simulator": fleet.simulator_pid, "fleet": fleet.worker_pid, "stream": os.getpid()}
         processes = {name: psutil.Process(pid) for name, pid in parts.items()}
-        before = {name: sum(process.cpu_times()[:2]) for name, process in processes.items()}
+        # The simulator's children draw for it; collaborators are children of this process, but no part of the bridge.
+        families = {name: [process] for name, process in processes.items()}
+        families["simulator"] += processes["simulator"].children()
+        before = {name: cpu_seconds(family) for name, family in families.items()}
         rows, held, memory = [], [], []
         for _ in range(len(names) * WINDOWS):
             rows.append(results.get(timeout=600))
             held.append(server.retention.count())
             memory.append(processes["fleet"].memory_info().rss / 2**20)
-        used = {name: sum(process.cpu_times()[:2]) - before[name] for name, process in processes.items()}
+        used = {name: cpu_seconds(family) - before[name] for name, family in families.items()}
         for client in clients:
             client.join()
         server.stop()

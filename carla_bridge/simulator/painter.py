@@ -1,4 +1,4 @@
-"""A process that draws its strip of every picture, on the order of the server that started it.
+"""A process that draws its share of the pictures, on the order of the server that started it.
 
 It reads pickled orders from a socket, draws into shared memory and answers each with a line: empty, or what went
 wrong. When the server is gone, by whatever way, the socket closes and the process ends.
@@ -22,7 +22,7 @@ FAILED = 3
 
 def main(connection: socket.socket, memory_file: int, strip: int, strips: int, renderer_name: str) -> int:
     """Make a renderer with the arguments that come first, then draw; returns the exit code when the socket closes."""
-    cv2.setNumThreads(1)  # the other cores have strips of their own
+    cv2.setNumThreads(1)  # the other cores have processes of their own
     memory = mmap.mmap(-1, 1)
     with connection, connection.makefile("rb") as orders:
         try:

@@ -72,11 +72,11 @@ def message_start(shot: Shot, frame: int, elapsed: float) -> bytes:
 
 
 def expose(renderer: Renderer, order: Order, memory: memoryview, strip: int, strips: int) -> None:
-    """Draw one strip of every picture of the order into the memory that it names."""
+    """Draw the share of one process of so many into the memory that the order names."""
     wanted: dict[CameraView, list[Exposure]] = {}
     for exposure in order.exposures:
         wanted.setdefault(exposure.view, []).append(exposure)
-    parts = {view: columns(view.width, strip, strips) for view in wanted}
+    parts = shares(list(wanted), strip, strips)
     views = [view for view in wanted if len(parts[view])]
     pictures = renderer.draw(order.moment, [replace(view, columns=parts[view]) for view in views])
     for view, picture in zip(views, pictures, strict=True):
@@ -84,6 +84,23 @@ def expose(renderer: Renderer, order: Order, memory: memoryview, strip: int, str
             words = np.frombuffer(memory, np.uint32, view.width * view.height, exposure.offset)
             part = words.reshape(view.height, view.width)[:, parts[view].start : parts[view].stop]
             part[...] = _pixels(exposure.kind, picture)
+
+
+def shares(views: Sequence[CameraView], strip: int, strips: int) -> dict[CameraView, range]:
+    """The columns of each view that one process draws: whole views of one size as far as they go round, else strips.
+
+    A strip costs more than its share of the whole, but views that are left over would keep one process waiting.
+    """
+    alike: dict[tuple[int, int], list[CameraView]] = {}
+    for view in views:
+        alike.setdefault((view.width, view.height), []).append(view)
+    found = {}
+    for (width, _), group in alike.items():
+        dealt = len(group) - len(group) % strips
+        for number, view in enumerate(group):
+            own = range(width) if number % strips == strip else range(0)
+            found[view] = own if number < dealt else columns(width, strip, strips)
+    return found
 
 
 def columns(width: int, strip: int, strips: int) -> range:

@@ -1,8 +1,8 @@
-"""Where pictures are made: processes beside the server, each of which draws its strip of every picture.
+"""Where pictures are made: processes beside the server, each of which draws its share of every tick's pictures.
 
-A picture is always cut into the same strips, so it does not depend on what else is drawn, nor on the machine. The
-moment is sent once as bytes; pixels come back through memory that all processes share. Processes end with the
-server, whatever way it ends, because their connection to it closes.
+Who draws what follows from the tick's views alone, so pictures do not depend on the machine. The moment is sent once
+as bytes; pixels come back through memory that all processes share. Processes end with the server, whatever way it
+ends, because their connection to it closes.
 """
 
 import asyncio

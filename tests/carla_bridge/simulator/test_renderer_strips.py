@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from carla_bridge.simulator.pictures import columns
+from carla_bridge.simulator.pictures import columns, shares
 from carla_bridge.simulator.renderer import PandaRenderer
 from carla_bridge.simulator.scene import CameraView, Moment, Pose, Weather
 from tests.carla_bridge.simulator.renderer_scene import street, traffic, view
@@ -68,3 +68,24 @@ def test_strips_cover_every_column_once(width):
     for strips in (1, 2, 3):
         found = [column for strip in range(strips) for column in columns(width, strip, strips)]
         assert found == list(range(width))
+
+
+@pytest.mark.parametrize("strips", [1, 2, 3])
+@pytest.mark.parametrize("count", range(8))
+def test_every_column_of_every_view_is_drawn_once(count, strips):
+    views = [CameraView(Pose(number, 0, 2), 203 if number % 3 else 64, 40, 90.0) for number in range(count)]
+    parts = [shares(views, strip, strips) for strip in range(strips)]
+    for whole in views:
+        assert sorted(column for part in parts for column in part[whole]) == list(range(whole.width))
+
+
+def test_views_of_one_size_are_dealt_out_whole_and_the_odd_one_is_cut():
+    views = [view(x=number) for number in range(3)]
+    left, right = (list(shares(views, strip, 2).values()) for strip in range(2))
+    assert left == [range(416), range(0), range(0, 208)]
+    assert right == [range(0), range(416), range(208, 416)]
+
+
+def test_views_of_different_sizes_are_cut_so_that_no_process_waits():
+    large, small = view(), CameraView(Pose(0, 0, 2), 64, 40, 90.0)
+    assert shares([large, small], 0, 2) == {large: range(208), small: range(32)}

@@ -42,9 +42,11 @@ def port_of(process) -> int:
 def painters_of(process) -> list[psutil.Process]:
     """The drawing processes, as soon as there are all of them."""
     end = time.monotonic() + PATIENCE
-    while len(found := psutil.Process(process.pid).children()) < 2:
+    found: list[psutil.Process] = []
+    while len(found) < 2:
         assert time.monotonic() < end, "no drawing processes were started"
         time.sleep(0.01)
+        found = psutil.Process(process.pid).children()
     return found
 
 
