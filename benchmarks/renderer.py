@@ -19,7 +19,7 @@ import numpy as np
 
 from carla_bridge.simulator.renderer import PandaRenderer
 from carla_bridge.simulator.road_network import RoadKind, RoadNetwork
-from carla_bridge.simulator.scene import CameraView, Moment, MovingObject, Pose, Town, TrafficLightState, Weather
+from carla_bridge.simulator.scene import CameraView, Moment, MovingObject, Pose, Town, Weather
 from carla_bridge.simulator.semantics import Tag
 from carla_bridge.simulator.town import build_town
 from carla_bridge.simulator.vehicle_models import vehicle_models
@@ -114,9 +114,9 @@ def main(arguments: Sequence[str]) -> None:
     renderer.close()
 
 
-def lamps(town: Town) -> list[TrafficLightState]:
-    ids = sorted({thing.object_id for thing in town.objects if thing.kind == "traffic_light"})
-    return [TrafficLightState(object_id, object_id % 3) for object_id in ids]
+def lamps(town: Town) -> dict[int, int]:
+    ids = {thing.object_id for thing in town.objects if thing.kind == "traffic_light"}
+    return {object_id: object_id % 3 for object_id in ids}
 
 
 if __name__ == "__main__":

@@ -48,7 +48,6 @@ class PandaRenderer:
         light = self._light
         still = baked(light)
         scene = self._cast.scene(moment.moving)
-        self._shadows.lay(scene, light)
         pictures = []
         for view in views:
             camera = pinhole(replace(view, columns=_widened(view)))
@@ -56,6 +55,7 @@ class PandaRenderer:
             drawn_focal = SUPERSAMPLING * camera.focal
             self._ground.show(camera, screen, drawn_focal, still)
             self._scenery.show(camera, screen, drawn_focal, still)
+            self._shadows.lay(scene, camera, light)
             parts = self._instances.visible(camera, screen, scene, moment.traffic_lights)
             drawn = self._instances.draw(camera, parts, tuple(light.horizon.tolist()))
             pictures.append(_cut(self._compositor.finish(drawn, camera, light), view))

@@ -4,7 +4,7 @@ The world decides where everything is; the renderer only draws it. Coordinates a
 y to the right, z up (left-handed), angles in degrees, yaw clockwise seen from above.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -79,15 +79,6 @@ class MovingObject:
 
 
 @dataclass(frozen=True)
-class TrafficLightState:
-    """What a traffic light shows now; `object_id` is that of its StaticObject."""
-
-    object_id: int
-    state: int
-    """CARLA's enum: 0 red, 1 yellow, 2 green, 3 off."""
-
-
-@dataclass(frozen=True)
 class Weather:
     """The part of CARLA's WeatherParameters that is drawn."""
 
@@ -137,7 +128,8 @@ class Moment:
     """Everything that changes from tick to tick."""
 
     moving: Sequence[MovingObject] = ()
-    traffic_lights: Sequence[TrafficLightState] = ()
+    traffic_lights: Mapping[int, int] = field(default_factory=dict)
+    """What each light shows, by the id of its StaticObject, in CARLA's enum: 0 red, 1 yellow, 2 green, 3 off."""
     weather: Weather = field(default_factory=Weather)
 
 

@@ -22,6 +22,12 @@ from carla_bridge.simulator.pictures import Exposure, Order, Shot, message_start
 from carla_bridge.simulator.scene import Moment
 
 STRIPS = 2
+_FRUGAL = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(2**28),
+    "MALLOC_TRIM_THRESHOLD_": str(2**28),
+}
+"""No threads beside the other process; and memory of images is kept for the next, for new pages cost time."""
 Ordered = Sequence[tuple[Shot, Exposure]]
 
 
@@ -111,7 +117,7 @@ class _Painter:
                 ],
                 pass_fds=(theirs.fileno(), memory_file),
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
+                env={**os.environ, "PYTHONPATH": path, **_FRUGAL},
                 start_new_session=True,
             )
         self._reader, self._writer = await asyncio.open_connection(sock=ours)

@@ -1,6 +1,6 @@
 """The simulated world: its actors, its clock, and what one tick does to them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import radians
 
 from carla_bridge.simulator.actors import (
@@ -17,7 +17,7 @@ from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.physics import step_vehicles, stop_dead
 from carla_bridge.simulator.posing import attached
 from carla_bridge.simulator.road_network import RoadNetwork
-from carla_bridge.simulator.scene import Moment, MovingObject, Pose, Town, TrafficLightState
+from carla_bridge.simulator.scene import Moment, MovingObject, Pose, Town
 from carla_bridge.simulator.semantics import FIRST_STATIC_ID, Tag, next_actor_id
 from carla_bridge.simulator.settings import EpisodeSettings, WeatherParameters
 from carla_bridge.simulator.signal_groups import group_lights
@@ -165,7 +165,7 @@ class World:
     def moment(self) -> Moment:
         """What the renderer needs to know of this tick."""
         moving: list[MovingObject] = []
-        lights: list[TrafficLightState] = []
+        lights: dict[int, int] = {}
         for actor in self.actors.values():
             if isinstance(actor, Vehicle):
                 flags = actor.lights | (BRAKE_LIGHTS if actor.control.brake > 0.05 else 0)
@@ -182,11 +182,11 @@ class World:
                     )
                 )
             elif isinstance(actor, Walker):
-                base = replace(actor.pose, z=actor.pose.z - actor.extent[2], pitch=0.0, roll=0.0)
+                base = Pose(actor.pose.x, actor.pose.y, actor.pose.z - actor.extent[2], yaw=actor.pose.yaw)
                 look = (actor.id, actor.blueprint, base, actor.extent, int(actor.tag), actor.colour)
                 moving.append(MovingObject(*look, actor.gait))
             elif isinstance(actor, TrafficLight):
-                lights.append(TrafficLightState(actor.signal.object_id, actor.state))
+                lights[actor.signal.object_id] = actor.state
         return Moment(moving, lights, self.weather.seen)
 
     def sensors(self) -> list[Sensor]:

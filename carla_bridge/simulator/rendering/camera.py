@@ -1,6 +1,7 @@
 """CARLA's pinhole camera and Unreal's rotation order, as arrays."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,22 +43,20 @@ class Pinhole:
     axes: Floats
     """(3, 3), columns forward, right, up in the world."""
 
-    def to_camera(self, points: Floats) -> Floats:
-        """World points (n, 3) in camera axes: forward, right, up."""
-        local: Floats = (points - self.position) @ self.axes
-        return local
+    @cached_property
+    def _outward(self) -> Floats:
+        """(5, 3): unit normals, in the world, of the planes that bound the view; the first looks backwards."""
+        west, east = self.middle / self.focal, (self.width - self.middle) / self.focal
+        along = self.height / 2 / self.focal
+        local = np.array([(-1, 0, 0), (-west, -1, 0), (-east, 1, 0), (-along, 0, 1), (-along, 0, -1)])
+        local /= np.sqrt((local * local).sum(axis=1, keepdims=True))
+        outward: Floats = local @ self.axes.T
+        return outward
 
     def sees(self, centres: Floats, radii: Floats) -> NDArray[np.bool_]:
         """Which spheres reach into the view (never says no to one that does)."""
-        forward, right, up = self.to_camera(centres).T
-        west, east = self.middle / self.focal, (self.width - self.middle) / self.focal
-        along = self.height / 2 / self.focal
-        inside: NDArray[np.bool_] = (
-            (forward > -radii)
-            & (-right - west * forward < radii * np.hypot(1, west))
-            & (right - east * forward < radii * np.hypot(1, east))
-            & (np.abs(up) - along * forward < radii * np.hypot(1, along))
-        )
+        beyond = self._outward @ (centres - self.position).T
+        inside: NDArray[np.bool_] = np.maximum.reduce(beyond) < radii
         return inside
 
 

@@ -49,10 +49,12 @@ class Compositor:
         if light.night > 0:
             glow = np.take(self._glow * np.float32(light.night), drawn.codes)
             glows.append((glow, _WINDOW_LIGHT))
+        full = through * np.float32(255)
         for share, _ in glows:
             gain -= gain * share
-            np.multiply(share, through, out=share)
-        planes = [_lit(drawn.colours, index, gain, through, light.haze, glows) for index in range(3)]
+            np.multiply(share, full, out=share)
+        veil = np.float32(255) - full
+        planes = [_lit(drawn.colours, index, gain, [(veil, light.haze), *glows]) for index in range(3)]
         bgra = _bytes(cv2.merge([*planes, np.full(depth.shape, 255, np.uint8)]))
         self._put_sky(bgra, drawn.codes == Tag.SKY, rays, light)
         return Picture(bgra, drawn.tags, drawn.object_ids, depth)
@@ -74,22 +76,12 @@ def _through_air(depth: Image, light: Light) -> Image:
     return np.asarray(cv2.exp(far), np.float32)
 
 
-def _lit(
-    colours: NDArray[np.uint8],
-    index: int,
-    gain: Image,
-    through: Image,
-    haze: Rgb,
-    glows: Sequence[tuple[Image, Rgb]],
-) -> NDArray[np.uint8]:
-    """One plane of blue, green, red."""
-    channel = 2 - index
+def _lit(colours: NDArray[np.uint8], index: int, gain: Image, glows: Sequence[tuple[Image, Rgb]]) -> NDArray[np.uint8]:
+    """One plane of blue, green, red: the colours times the gain, plus each glow in its own colour."""
     plane = cv2.extractChannel(colours, index).astype(np.float32)
     plane *= gain
-    plane -= through * np.float32(255 * haze[channel])
-    plane += np.float32(255 * haze[channel])
-    for share, colour in glows:
-        plane += share * np.float32(255 * colour[channel])
+    for level, colour in glows:
+        cv2.scaleAdd(level, float(colour[2 - index]), plane, plane)
     return _bytes(cv2.convertScaleAbs(plane))
 
 

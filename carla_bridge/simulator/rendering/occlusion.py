@@ -35,30 +35,23 @@ class Occluders:
         cos, sin = np.cos(np.radians(yaw)), np.sin(np.radians(yaw))
         u, v = length * np.array([1, 1, -1, -1]), width * np.array([1, -1, -1, 1])
         self._corners: Floats = np.stack([x + u * cos - v * sin, y + u * sin + v * cos], axis=2)
+        self._middles: Floats = self._corners.mean(axis=1)
         self._heights = np.array([_SOLID_SHARE[t.kind][1] * t.size[2] for t in solid])
-
         self._reach = np.hypot(*(self._corners[:, 0] - self._corners[:, 2]).T) / 2
 
     def seen_from(self, eye: Floats) -> "Screen":
         """What the buildings around `eye` hide."""
-        corners = self._corners - eye[:2]
-        middles = corners.mean(axis=1)
-        distance = np.hypot(middles[:, 0], middles[:, 1])
+        distance = np.hypot(*(self._middles - eye[:2]).T)
         useful = np.flatnonzero((self._heights > eye[2]) & (distance > self._reach))
         useful = useful[np.argsort(distance[useful], kind="stable")[:_NEAREST]]
-        corners, middles = corners[useful], middles[useful, None]
+        corners, middles = self._corners[useful] - eye[:2], self._middles[useful, None] - eye[:2]
         turn = np.arctan2(_cross(middles, corners), (middles * corners).sum(axis=2))
         rows = np.arange(len(useful))
         first, last = corners[rows, turn.argmin(axis=1)], corners[rows, turn.argmax(axis=1)]
-        chord = last - first
-        lines = np.stack(
-            [
-                np.stack([-first[:, 1], first[:, 0]]) / np.hypot(first[:, 0], first[:, 1]),
-                np.stack([last[:, 1], -last[:, 0]]) / np.hypot(last[:, 0], last[:, 1]),
-                np.stack([chord[:, 1], -chord[:, 0]]) / np.hypot(chord[:, 0], chord[:, 1]),
-            ]
-        )
-        return Screen(eye[:2], lines, (first * lines[2].T).sum(axis=1), self._heights[useful])
+        along = np.stack([-first, last, last - first])
+        lines = np.stack([along[..., 1], -along[..., 0]], axis=1)
+        lines /= np.hypot(along[..., 0], along[..., 1])[:, None]
+        return Screen(eye[:2], lines, (first.T * lines[2]).sum(axis=0), self._heights[useful])
 
 
 @dataclass(frozen=True)

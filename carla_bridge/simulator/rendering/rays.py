@@ -60,18 +60,17 @@ class Rays:
 
     def length(self) -> Image:
         """(h, w) length of the direction vectors."""
-        up = (self.down_rows[0] ** 2 + self.down_rows[1] ** 2 + self.down_rows[2] ** 2).astype(np.float32)
-        across = sum(axis**2 for axis in self.along_columns)
-        cross = sum(2 * row * column for row, column in zip(self.down_rows, self.along_columns, strict=True))
-        return np.sqrt(up + across + cross)
+        (x, y, z), (u, v, w) = self.down_rows, self.along_columns  # at right angles to each other
+        squared: Image = (x * x + y * y + z * z) + (u * u + v * v + w * w)
+        return np.sqrt(squared)
 
 
 def rays_of(camera: Pinhole) -> Rays:
     """Rays through the pixels' centres."""
     right = (np.arange(camera.width) + 0.5 - camera.middle) / camera.focal
-    up = ((camera.height / 2 - np.arange(camera.height) - 0.5) / camera.focal)[:, None]
-    axes = camera.axes
+    up = (camera.height / 2 - np.arange(camera.height) - 0.5) / camera.focal
+    ahead, aside, above = camera.axes.T[..., None]
+    rows = (ahead + above * up).astype(np.float32)[..., None]
+    columns = (aside * right).astype(np.float32)
     x, y, z = camera.position.tolist()
-    rows = tuple((axes[k, 0] + up * axes[k, 2]).astype(np.float32) for k in range(3))
-    columns = tuple((right * axes[k, 1]).astype(np.float32) for k in range(3))
     return Rays((x, y, z), (rows[0], rows[1], rows[2]), (columns[0], columns[1], columns[2]))

@@ -22,30 +22,35 @@ class Sky:
     def __init__(self) -> None:
         noise = fractal_tile(_CLOUD_TILE, (4, 8, 16, 32, 64), 0.55, seed=11)
         self._clouds = WrappedTile(noise, _METRES_PER_CELL, reach=2 * _FARTHEST_CLOUD)
+        rise = (np.arange(_STEPS + 1) / _STEPS) ** 2
+        self._blend = ((1 - np.exp(-4.5 * rise)) / (1 - np.exp(-4.5)))[:, None]
+        self._clear = np.clip(rise * 7 - 0.25, 0, 1).astype(np.float32)
+        """How far clouds show at each step of the gradient: not at the horizon."""
+        self._light: Light | None = None
 
     def colours(self, rays: Rays, light: Light) -> NDArray[np.uint8]:
         """(h, w, 4) blue, green, red, 255 for the given rows of rays; worked out for every fourth row and column."""
         size = (len(rays.along_columns[0]), len(rays.down_rows[0]))
         rays = rays.thinned(_THINNED)
-        height: Image = np.clip(rays.rise() / rays.length(), 0, 1)
+        if light is not self._light:
+            self._mix(light)
+        height: Image = np.maximum(rays.rise() / rays.length(), 0)
         index = (np.sqrt(height) * _STEPS).astype(np.uint8)
-        rise = (np.arange(_STEPS + 1) / _STEPS) ** 2
-        blend = (1 - np.exp(-4.5 * rise)) / (1 - np.exp(-4.5))
-        cover = self._cover(rays, light)
-        cover *= np.take(np.clip(rise * 7 - 0.25, 0, 1).astype(np.float32), index)
-        small = np.full((*index.shape, 4), 255, np.uint8)
-        for place, channel in enumerate((2, 1, 0)):
-            low, high = float(light.horizon[channel]), float(light.zenith[channel])
-            gradient = (255 * (low + (high - low) * blend)).astype(np.float32)
-            plane = np.take(gradient, index)
-            plane += cover * (np.float32(255 * light.cloud[channel]) - plane)
-            small[..., place] = np.minimum(plane, 255)
-        return np.asarray(cv2.resize(small, size, interpolation=cv2.INTER_LINEAR), np.uint8)
-
-    def _cover(self, rays: Rays, light: Light) -> Image:
-        """How much cloud is seen in each pixel, 0 to 1."""
         distance = np.clip(rays.to_height(rays.origin[2] + _CLOUD_HEIGHT), 0, _FARTHEST_CLOUD)
+        cover = np.take(self._levels, self._clouds.sample(rays, distance))
+        cover *= np.take(self._clear, index)
+        small = np.take(self._gradient, index, axis=0)
+        small += cover[..., None] * (self._cloud - small)
+        return np.asarray(cv2.resize(cv2.convertScaleAbs(small), size, interpolation=cv2.INTER_LINEAR), np.uint8)
+
+    def _mix(self, light: Light) -> None:
+        """Work out what depends on the light alone; all in blue, green, red, alpha, 0 to 255."""
+        low, high, cloud = (np.append(255 * c[::-1], 255) for c in (light.horizon, light.zenith, light.cloud))
+        self._gradient = (low + (high - low) * self._blend).astype(np.float32)
+        self._cloud = cloud.astype(np.float32)
         edge = 0.78 - 0.6 * light.cloud_cover
         levels = np.clip((np.arange(256) / 255 - edge) / 0.35, 0, 1)
         levels = levels * min(4 * light.cloud_cover, 1.0) * (0.35 + 0.5 * light.cloud_cover)
-        return np.take(levels.astype(np.float32), self._clouds.sample(rays, distance))
+        self._levels = levels.astype(np.float32)
+        """How much cloud is seen, 0 to 1, where the clouds' noise has each value."""
+        self._light = light

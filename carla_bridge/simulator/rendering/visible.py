@@ -1,6 +1,6 @@
 """Which instances a camera may see, and the exact images of who is where."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,6 @@ from carla_bridge.simulator.rendering.ids import CODES_PER_PASS, FIRST_INSTANCE,
 from carla_bridge.simulator.rendering.instances import StaticInstances
 from carla_bridge.simulator.rendering.meshes.signals import OFF
 from carla_bridge.simulator.rendering.occlusion import Screen
-from carla_bridge.simulator.scene import TrafficLightState
 
 _SMALLEST = 2.0
 """Drawn pixels under which an instance is left out: the rasteriser makes slivers too big and puts them too near."""
@@ -55,20 +54,22 @@ class Instances:
         self._group: PandaNode = group.node()
         self._codes = [ColorScaleAttrib.make((1, 1, 1, (code + 0.5) / 256)) for code in range(256)]
 
-    def visible(
-        self, camera: Pinhole, screen: Screen, scene: Scene, lights: Sequence[TrafficLightState]
-    ) -> list[VisiblePart]:
+    def visible(self, camera: Pinhole, screen: Screen, scene: Scene, lights: Mapping[int, int]) -> list[VisiblePart]:
         """All parts that may be seen, nearest first."""
         statics = self._statics
-        states = {light.object_id: light.state for light in lights}
+        count = len(statics.radii)
+        centres = np.concatenate([statics.centres, scene.centres])
+        radii = np.concatenate([statics.radii, scene.radii])
+        thickness = np.concatenate([statics.thickness, scene.thickness])
         found: list[tuple[float, VisiblePart]] = []
-        for index, distance, near in _seen(camera, screen, statics.centres, statics.radii, statics.thickness):
-            thing = statics.thing(index)
-            node = statics.node(index, min(states.get(thing.object_id, OFF), OFF), near)
-            found.append((distance, VisiblePart(node, thing.tag, thing.object_id)))
-        for index, distance, near in _seen(camera, screen, scene.centres, scene.radii, scene.thickness):
-            object_id = scene.moving[index].actor_id % 65536
-            for node, tag in self._cast.figure(scene, index, near):
+        for index, distance, near in _seen(camera, screen, centres, radii, thickness):
+            if index < count:
+                thing = statics.thing(index)
+                node = statics.node(index, min(lights.get(thing.object_id, OFF), OFF), near)
+                found.append((distance, VisiblePart(node, thing.tag, thing.object_id)))
+                continue
+            object_id = scene.moving[index - count].actor_id % 65536
+            for node, tag in self._cast.figure(scene, index - count, near):
                 found.append((distance, VisiblePart(node, tag, object_id)))
         found.sort(key=lambda pair: (pair[0], pair[1].object_id))
         return [part for _, part in found]

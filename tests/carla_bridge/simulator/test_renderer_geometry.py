@@ -35,7 +35,7 @@ def corners(actor: MovingObject) -> np.ndarray:
 def project(camera_view: CameraView, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """CARLA's own recipe: K [right, -up, forward]; pixels (n, 2) and depth (n,)."""
     camera = pinhole(camera_view)
-    forward, right, up = camera.to_camera(points).T
+    forward, right, up = ((points - camera.position) @ camera.axes).T
     focal = camera_view.width / (2 * np.tan(np.radians(camera_view.fov) / 2))
     across, down = focal * right / forward, focal * up / forward
     return np.stack([camera_view.width / 2 + across, camera_view.height / 2 - down], axis=1), forward

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from carla_bridge.simulator.renderer import PandaRenderer
-from carla_bridge.simulator.scene import Moment, Picture, Pose, TrafficLightState, Weather
+from carla_bridge.simulator.scene import Moment, Picture, Pose, Weather
 from carla_bridge.simulator.semantics import Tag
 from tests.carla_bridge.simulator.renderer_scene import street, traffic, vehicle, view
 
@@ -130,7 +130,7 @@ def test_the_sun_lights_the_side_it_shines_on(renderer):
 @pytest.mark.parametrize(("state", "channel"), [(0, 2), (2, 1)])
 def test_traffic_lights_show_their_state(renderer, state, channel):
     where = [view(x=28, y=4, z=4, pitch=8)]
-    shown, off = (renderer.draw(Moment(traffic_lights=[TrafficLightState(0xC001, s)]), where)[0] for s in (state, 3))
+    shown, off = (renderer.draw(Moment(traffic_lights={0xC001: s}), where)[0] for s in (state, 3))
     light = shown.object_id == 0xC001
     assert light.sum() > 100
     difference = shown.bgra[light].astype(int) - off.bgra[light]
