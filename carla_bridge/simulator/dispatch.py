@@ -3,6 +3,7 @@
 import inspect
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from carla_bridge.simulator.errors import RefusedError
@@ -15,10 +16,29 @@ BARE = "apply_batch"
 log = logging.getLogger(__name__)
 
 
-def method_table(*services: object) -> dict[str, Callable[..., Any]]:
+@dataclass(frozen=True)
+class Method:
+    """Something that can be called from outside, and what it takes."""
+
+    name: str
+    function: Callable[..., Any]
+    signature: inspect.Signature
+
+    async def call(self, caller: Caller, given: list[Any]) -> Any:
+        """Call with checked argument count; methods that want to know the caller get it first."""
+        arguments = [caller, *given] if "caller" in self.signature.parameters else given
+        try:
+            self.signature.bind(*arguments)
+        except TypeError as error:
+            raise RefusedError(f"{self.name}: {error}") from None
+        result = self.function(*arguments)
+        return await result if inspect.isawaitable(result) else result
+
+
+def method_table(*services: object) -> dict[str, Method]:
     """Public methods by name."""
     return {
-        name: member
+        name: Method(name, member, inspect.signature(member))
         for service in services
         for name, member in inspect.getmembers(service, callable)
         if not name.startswith("_")
@@ -39,7 +59,7 @@ class Dispatcher:
         try:
             if method is None:
                 raise RefusedError(f"not served: {name}")
-            result = await call(method, caller, name, given)
+            result = await method.call(caller, given)
         except RefusedError as refusal:
             if name not in self._complained and len(self._complained) < 1000:
                 self._complained.add(name)
@@ -49,15 +69,3 @@ class Dispatcher:
             log.exception("internal error in %s", name)
             return failure(f"internal error in {name}")
         return result if name == BARE else success(result)
-
-
-async def call(method: Callable[..., Any], caller: Caller, name: str, given: list[Any]) -> Any:
-    """Call a method with checked argument count; methods that want to know the caller get it first."""
-    signature = inspect.signature(method)
-    arguments = [caller, *given] if "caller" in signature.parameters else given
-    try:
-        signature.bind(*arguments)
-    except TypeError as error:
-        raise RefusedError(f"{name}: {error}") from None
-    result = method(*arguments)
-    return await result if inspect.isawaitable(result) else result

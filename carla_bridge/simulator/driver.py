@@ -1,5 +1,6 @@
 """One autopilot: where it is on its route, where it goes next, and how it likes to drive."""
 
+from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field
 from math import cos, pi, sin
@@ -117,7 +118,7 @@ class Driver:
         base, back = self._base, self.vehicle.model.wheelbase / 2
         best = min(best, len(self._arc) - 1 - base)
         self._base = base + max(best - 3, 0)
-        self.s = max(0.0, float(self._arc[base + best]) + along + back)
+        self.s = max(0.0, self._arc[base + best] + along + back)
         moved_on = False
         while self.s > self.lane.length and len(self.route) > 1:
             self.s -= self.lane.length
@@ -133,16 +134,16 @@ class Driver:
 
     def ahead(self, count: int, stride: int, into: Floats) -> float:
         """Copy every `stride`-th row of the route from the vehicle on; returns the distance to the first."""
-        first = min(int(self._arc.searchsorted(self.s)), len(self._arc) - 1)
+        first = min(bisect_left(self._arc, self.s), len(self._arc) - 1)
         rows = self._points[first : first + count * stride : stride]
         into[: len(rows)] = rows
         into[len(rows) :] = rows[-1]
-        return float(self._arc[first]) - self.s
+        return self._arc[first] - self.s
 
     def bend(self, lead: float) -> float:
         """Curvature of the path, `lead` metres in front of the rear axle."""
         place = self.s - self.vehicle.model.wheelbase / 2 + lead
-        return float(self._points[min(int(self._arc.searchsorted(place)), len(self._arc) - 1), 3])
+        return self._bends[min(bisect_left(self._arc, place), len(self._arc) - 1)]
 
     def offset(self, general: float) -> float:
         """How far to the right of the lane's centre to drive in general."""
@@ -243,6 +244,7 @@ class Driver:
             if start > self.s + WINDOW or self._cut_short:
                 break
         self._points = np.concatenate(points)
-        self._arc = np.concatenate(arcs)
+        self._arc: list[float] = np.concatenate(arcs).tolist()
+        self._bends: list[float] = self._points[:, 3].tolist()
         self._base = 0
-        self._end = float(self._arc[-1])
+        self._end = self._arc[-1]

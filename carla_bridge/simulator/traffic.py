@@ -132,14 +132,13 @@ class Traffic:
     def _look_ahead(self, drivers: list[Driver]) -> tuple[Floats, Floats, Floats]:
         """Paths (n, samples, 6), distances to the samples (n, samples), and the speed to aim for (n)."""
         paths = np.empty((len(drivers), SAMPLES, 6))
-        first = np.empty((len(drivers), 1))
+        first = [driver.ahead(SAMPLES, STRIDE, path) for driver, path in zip(drivers, paths, strict=True)]
+        paths[:, :, 4] *= np.array([self._share_of_limit(driver) for driver in drivers])[:, None]
         for number, driver in enumerate(drivers):
-            first[number] = driver.ahead(SAMPLES, STRIDE, paths[number])
-            paths[number, :, 4] *= self._share_of_limit(driver)
             cap = driver.settings.desired_speed
             if cap is not None:
                 paths[number, :, 4] = cap / 3.6
-        distances = first + SPACING * np.arange(SAMPLES)
+        distances = np.array(first)[:, None] + SPACING * np.arange(SAMPLES)
         for number, driver in enumerate(drivers):
             offset: Floats | float = driver.offset(self.general.lane_offset)
             if driver.changing:
@@ -175,8 +174,8 @@ class Traffic:
         half = np.array([d.vehicle.extent[:2] for d in drivers])
         own = np.array([d.vehicle.id for d in drivers])
         reach = 14.0 + 2.2 * speeds + speeds**2 / (2 * COMFORT_BRAKE)
-        gap = discs[None, :, :2] - here[:, None, :]
-        close = (gap**2).sum(axis=2) < np.minimum(reach, SPACING * SAMPLES)[:, None] ** 2
+        dx, dy = discs[:, 0] - here[:, :1], discs[:, 1] - here[:, 1:]
+        close = dx * dx + dy * dy < np.minimum(reach, SPACING * SAMPLES)[:, None] ** 2
         close &= own[:, None] != owners[None, :]
         self._excuse(drivers, owners, len(walkers), close)
         who, what = np.nonzero(close)
@@ -217,8 +216,8 @@ class Traffic:
 
     def _steer(self, drivers: list[Driver], speeds: Floats, acceleration: Floats) -> None:
         """Follow the path's curvature, and pull back what is off in place and heading within a few metres."""
-        rows = np.empty((len(drivers), 6))
-        for number, driver in enumerate(drivers):
+        table = []
+        for driver in drivers:
             vehicle = driver.vehicle
             aside, slope = driver.offset(self.general.lane_offset), 0.0
             if driver.changing:
@@ -226,7 +225,8 @@ class Traffic:
                 aside, slope = aside + here, soon - here
             turn = radians(vehicle.pose.yaw) - driver.heading - slope
             bend = driver.bend(0.15 * vehicle.speed)
-            rows[number] = (turn, driver.aside - aside, bend, vehicle.model.wheelbase, *pedals_of(vehicle))
+            table.append((turn, driver.aside - aside, bend, vehicle.model.wheelbase, *pedals_of(vehicle)))
+        rows = np.array(table)
         astray = (rows[:, 0] + pi) % (2 * pi) - pi
         reach = 1.8 + 0.45 * np.abs(speeds)
         wanted = rows[:, 2] - 2.0 * astray / reach - rows[:, 1] / reach**2
@@ -256,7 +256,8 @@ def locate(drivers: list[Driver]) -> None:
         fx, fy = vehicle.forward
         back = vehicle.model.wheelbase / 2
         here[number] = vehicle.pose.x - back * fx, vehicle.pose.y - back * fy
-    gap = ((near[:, :, :2] - here[:, None, :]) ** 2).sum(axis=2)
+    dx, dy = near[:, :, 0] - here[:, :1], near[:, :, 1] - here[:, 1:]
+    gap = dx * dx + dy * dy
     best = gap.argmin(axis=1)
     row = np.arange(len(drivers))
     yaw, bend = near[row, best, 2], near[row, best, 3]
@@ -265,12 +266,12 @@ def locate(drivers: list[Driver]) -> None:
     along = dx * c + dy * s
     aside = dy * c - dx * s - bend * along * along / 2
     lost = gap[row, best] > LOST * LOST
-    found = zip(drivers, lost, best, along, aside, yaw + bend * along, strict=True)
-    for driver, is_lost, *place in ((driver, *map(float, rest)) for driver, *rest in found):
+    columns = (column.tolist() for column in (lost, best, along, aside, yaw + bend * along))
+    for driver, is_lost, *place in zip(drivers, *columns, strict=True):
         if is_lost:
             driver.find_lane()
         else:
-            driver.arrive(int(place[0]), *place[1:])
+            driver.arrive(*place)
 
 
 def pedals_of(vehicle: Vehicle) -> tuple[float, float]:
@@ -281,21 +282,15 @@ def pedals_of(vehicle: Vehicle) -> tuple[float, float]:
 
 def _discs(vehicles: list[Vehicle], walkers: list[Walker]) -> tuple[Floats, NDArray[np.int64]]:
     """Rows of x, y, radius, velocity x, velocity y; vehicles are three discs in a row. And whose they are."""
-    rows: list[tuple[float, float, float, float, float]] = []
-    owners: list[int] = []
-    for vehicle in vehicles:
-        fx, fy = vehicle.forward
-        long, wide, _ = vehicle.extent
-        vx, vy, _ = vehicle.velocity
-        shift = max(long - wide, 0.0)
-        for part in (-shift, 0.0, shift):
-            rows.append((vehicle.pose.x + part * fx, vehicle.pose.y + part * fy, wide, vx, vy))
-        owners += [vehicle.id] * 3
-    for walker in walkers:
-        vx, vy, _ = walker.velocity
-        rows.append((walker.pose.x, walker.pose.y, 0.35, vx, vy))
-        owners.append(walker.id)
-    return np.array(rows).reshape(-1, 5), np.array(owners, dtype=np.int64)
+    bodies = [(v.pose.x, v.pose.y, v.extent[1], *v.velocity) for v in vehicles]
+    rows = np.repeat(np.array(bodies).reshape(-1, 6)[:, :5], 3, axis=0)
+    shape = np.array([(*v.extent[:2], *v.forward) for v in vehicles]).reshape(-1, 4)
+    shift = np.maximum(shape[:, :1] - shape[:, 1:2], 0.0) * shape[:, 2:]
+    rows[0::3, :2] -= shift
+    rows[2::3, :2] += shift
+    people = [(w.pose.x, w.pose.y, 0.35, *w.velocity[:2]) for w in walkers]
+    owners = [vehicle.id for vehicle in vehicles for _ in range(3)] + [walker.id for walker in walkers]
+    return np.concatenate([rows, np.array(people).reshape(-1, 5)]), np.array(owners, dtype=np.int64)
 
 
 def _free_road(speeds: Floats, desired: Floats, drivers: list[Driver]) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any
 
 from carla_bridge.simulator import wire
 from carla_bridge.simulator.actors import Vehicle
-from carla_bridge.simulator.dispatch import call, method_table
+from carla_bridge.simulator.dispatch import method_table
 from carla_bridge.simulator.driver import DriverSettings
 from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.road_network import Lane
@@ -34,7 +34,7 @@ class TrafficManagerEndpoint:
         if method is None:
             log.warning("traffic manager: not served: %s", name)
             raise RefusedError(f"not served: {name}")
-        return await call(method, caller, name, arguments)
+        return await method.call(caller, arguments)
 
 
 class TrafficManagerMethods:

@@ -1,6 +1,7 @@
 """The vehicles of the blueprint library: CARLA's names, with sizes, handling and colours."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from carla_bridge.simulator.semantics import Tag
 
@@ -42,11 +43,11 @@ class VehicleModel:
     wheels: int = 4
     special: str = ""
 
-    @property
+    @cached_property
     def wheelbase(self) -> float:
         return 1.16 * self.extent[0]
 
-    @property
+    @cached_property
     def max_steer(self) -> float:
         """Degrees of the front wheels at full lock."""
         return 45.0 if self.wheels == 4 and self.extent[0] > 3.5 else 40.0

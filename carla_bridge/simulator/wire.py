@@ -23,6 +23,8 @@ def failure(message: str) -> list[object]:
 
 def number(value: Any, what: str) -> float:
     """A finite number of sane size."""
+    if type(value) is float and -LIMIT <= value <= LIMIT:
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise RefusedError(f"{what} must be a finite number, not {_shown(value)}")
     if abs(value) > LIMIT:
@@ -51,7 +53,7 @@ def text(value: Any, what: str) -> str:
 
 def items(value: Any, what: str, length: int | None = None) -> Sequence[Any]:
     """A list, of the given length where one is given."""
-    if not isinstance(value, list | tuple) or (length is not None and len(value) < length):
+    if not isinstance(value, (list, tuple)) or (length is not None and len(value) < length):
         expected = "a list" if length is None else f"a list of {length}"
         raise RefusedError(f"{what} must be {expected}, not {_shown(value)}")
     return value
