@@ -221,11 +221,12 @@ def metres_to_the_fleet(config):
 
 
 def test_traffic_stays_around_the_fleet_where_the_plan_says_so(simulator, drive):
-    changes = {"traffic": {"city": {"vehicles": 10}}, "ignore_lights": 100}
+    vehicles = [{"name": "vehicle_1", "region": "highway"}]
+    changes = {"traffic": {"highway": {"vehicles": 10}}, "vehicles": vehicles}
     roaming = drive(metres_to_the_fleet, config_for(simulator, **changes))
-    gathered = drive(metres_to_the_fleet, config_for(simulator, **changes, traffic_radius=120))
+    gathered = drive(metres_to_the_fleet, config_for(simulator, **changes, traffic_radius=150))
     assert len(roaming) == len(gathered) == 10
-    assert np.median(gathered) < 120 < np.median(roaming)
+    assert np.median(gathered) < 200 < np.median(roaming)
 
 
 def drive_then_raise(config):
