@@ -105,6 +105,35 @@ def test_parked_cars_have_ids_of_the_map(simulator, client_home, isolated):
     assert min(ids) >= 0xC000
 
 
+def together_and_alone(port):
+    """Two cameras of one size, whose pictures are drawn whole, and each of them alone, whose picture is cut."""
+    client, world = connect(port)
+    world = fresh(client)
+    places = world.get_map().get_spawn_points()[:2]
+    above = [carla.Transform(place.location + carla.Location(z=1.5), place.rotation) for place in places]
+    cameras = [camera for place in above for camera in cameras_on(world, place, ("rgb",))]
+    with listening(*cameras) as queues:
+        frame = world.tick()
+        together = [pixels(at(data, frame)).astype(int) for data in queues]
+    alone = []
+    for camera in cameras:
+        with listening(camera) as (data,):
+            alone.append(pixels(at(data, world.tick())).astype(int))
+    for camera in cameras:
+        camera.destroy()
+
+    def differing(one, other):
+        return float((np.abs(one - other).max(axis=2) > 6).mean())
+
+    return [differing(*pair) for pair in zip(together, alone, strict=True)], differing(*together)
+
+
+def test_views_that_are_drawn_together_look_as_if_drawn_alone(simulator, client_home, isolated):
+    same, different = isolated(together_and_alone, simulator.port)
+    assert max(same) < 0.01
+    assert different > 0.2
+
+
 def film(port):
     """Hashes of all images of a drive through traffic, from a fresh server."""
     client, world = connect(port)
