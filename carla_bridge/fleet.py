@@ -205,6 +205,7 @@ class Fleet:
         self._manager.set_synchronous_mode(True)
         self._manager.set_random_device_seed(self.config.seed)
         self.world.set_pedestrians_seed(self.config.seed)
+        self.world.reset_all_traffic_lights()
 
     def _add_vehicle(self, config: VehicleConfig, garage: Garage) -> None:
         region = self.config.schedule.region(config.name, config.region, self.time)

@@ -52,10 +52,11 @@ class Driver:
     """Drives one vehicle along the lanes."""
 
     def __init__(
-        self, vehicle: Vehicle, network: RoadNetwork, random: np.random.Generator, settings: DriverSettings
+        self, vehicle: Vehicle, network: RoadNetwork, random: np.random.Generator, settings: DriverSettings, number: int
     ) -> None:
         self.vehicle = vehicle
         self.random = random
+        self.number = number
         self.settings = settings
         self.temper = float(random.uniform(0.93, 1.05))
         """Personal share of the speed limit."""

@@ -22,7 +22,7 @@ class LaneChanges:
     def consider(self, drivers: Sequence[Driver], vehicles: Sequence[Vehicle], frame: int, dt: float) -> None:
         period = max(1, round(EVERY / dt))
         for driver in drivers:
-            if (frame + driver.vehicle.id) % period or driver.changing or driver.lane.junction is not None:
+            if (frame + driver.number) % period or driver.changing or driver.lane.junction is not None:
                 continue
             left_to_go = driver.lane.length - driver.s
             planned = driver.neighbour_wanted()

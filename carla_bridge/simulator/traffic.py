@@ -61,7 +61,7 @@ class Traffic:
     def reseed(self, seed: int) -> None:
         """Make the future of all drivers depend on this seed."""
         self._seed = seed
-        self._registered = 0
+        self._registered = self._frame = 0
         for driver in self.drivers.values():
             driver.random = self._next_random()
 
@@ -71,7 +71,8 @@ class Traffic:
         if driver is None:
             vehicle.autopilot = True
             vehicle.ackermann = None
-            driver = Driver(vehicle, self._network, self._next_random(), self.settings_of(vehicle))
+            random = self._next_random()
+            driver = Driver(vehicle, self._network, random, self.settings_of(vehicle), self._registered)
             self.drivers[vehicle.id] = driver
         return driver
 
