@@ -7,6 +7,7 @@ from statistics import mean
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from rich.table import Table
 
 from fedagem.drive import shift_round
@@ -102,8 +103,17 @@ def comparison_figure(directories: Sequence[Path]) -> Figure:
             axes.fill_between(rounds, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
         if shift is not None:
             axes.axvline(shift, color="0.4", linestyle="--", linewidth=1)
-            axes.annotate("shift", (shift, 1), xycoords=("data", "axes fraction"), fontsize="small", color="0.4")
+            axes.annotate(
+                "shift",
+                (shift, 0),
+                (3, 3),
+                xycoords=("data", "axes fraction"),
+                textcoords="offset points",
+                fontsize="small",
+                color="0.4",
+            )
         axes.set(title=shown_name(name), xlabel="rounds", ylim=(0, None))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.3)
     if lines:
         panels[0].legend(fontsize="small")
