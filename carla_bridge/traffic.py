@@ -127,19 +127,18 @@ class Traffic:
         """Put a vehicle near one of the watched places, at its speed; without room there it stays where it is."""
         place = self._places.free_near(whereabouts.region, locations(self._world), watched, radius)
         if place is not None:
-            speed = actor.get_velocity().length()
-            actor.set_transform(place)
-            actor.set_target_velocity(place.get_forward_vector() * speed)
-            whereabouts.arrive(place.location, time)
+            put(actor, whereabouts, place, actor.get_velocity().length(), time)
 
 
 def relocate(world: Any, actor: Any, whereabouts: Whereabouts, places: "Places", time: float) -> None:
     """Put a vehicle on a free spawn point of its region; autopilot drives on from there."""
-    import carla
+    put(actor, whereabouts, places.free_now(whereabouts.region, locations(world)), 0.0, time)
 
-    place = places.free_now(whereabouts.region, locations(world))
+
+def put(actor: Any, whereabouts: Whereabouts, place: Any, speed: float, time: float) -> None:
+    """Put a vehicle on a place, at this speed along the road."""
     actor.set_transform(place)
-    actor.set_target_velocity(carla.Vector3D())
+    actor.set_target_velocity(place.get_forward_vector() * speed)
     whereabouts.arrive(place.location, time)
 
 

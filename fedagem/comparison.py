@@ -21,6 +21,7 @@ Curve = dict[int, float]
 """A value by the number of rounds the model was trained for."""
 SMOOTHED = 3
 """Evaluations of mAP that a table averages: a detector in training jumps from round to round."""
+SMOOTHING = f"mAP is the mean of the last {SMOOTHED} evaluations before the shift, and of the run"
 
 
 def curves_of(directory: Path) -> dict[str, Curve]:
@@ -63,10 +64,8 @@ def summarise_comparison(directories: Sequence[Path]) -> dict[str, Any]:
 def comparison_table(summary: dict[str, Any]) -> Table:
     """Before and after the shift, by domain; mean and spread over seeds."""
     names = sorted({name for curves in summary["methods"].values() for name in curves})
-    caption = (
-        f"mean ± spread over seeds {summary['seeds']}; the shift is at round {summary['shift_round']}; "
-        f"mAP is the mean of the last {SMOOTHED} evaluations before the shift, and of the run"
-    )
+    seeds, shift = summary["seeds"], summary["shift_round"]
+    caption = f"mean ± spread over seeds {seeds}; the shift is at round {shift}; {SMOOTHING}"
     table = Table(caption=caption)
     table.add_column("method")
     for name in names:

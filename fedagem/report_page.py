@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from matplotlib.figure import Figure
 
-from fedagem.comparison import SMOOTHED, comparison_figure, shift_cells, summarise_comparison
+from fedagem.comparison import SMOOTHING, comparison_figure, shift_cells, summarise_comparison
 from fedagem.metric_names import shown_name
 from fedagem.results import read_metrics
 from fedagem.run_directory import plan_of_run
@@ -94,7 +94,7 @@ def _table(summary: dict[str, Any]) -> str:
         body += f"<tr><td>{html.escape(label)}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
     return (
         f'<div class="scroll"><table><thead><tr><th>method</th>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-        f"<p>mAP is the mean of the last {SMOOTHED} evaluations before the shift, and of the run.</p>"
+        f"<p>{SMOOTHING}.</p>"
     )
 
 

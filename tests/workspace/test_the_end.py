@@ -16,6 +16,21 @@ NOTHING: dict[tuple[str, ...], dict[str, Any]] = {}
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 
+def in_a_thread(call):
+    """Lets the call wait by itself; returns its thread, and a list for what it is told when the federation stops."""
+    told: list[str] = []
+
+    def wait():
+        try:
+            call()
+        except FederationError as stopped:
+            told.append(stopped.message)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread, told
+
+
 def test_when_all_are_refused_the_federation_stops_with_a_sentence():
     aggregator = make_aggregator(["a", "b"])
     clients = make_clients(aggregator)
@@ -37,16 +52,7 @@ def test_a_failed_aggregator_waits_for_everybody_to_hear_of_it(monkeypatch):
     to_stage(clients, "train")
     with aggregator._turn:
         aggregator._fail("the disk is full")
-    heard = []
-
-    def serve():
-        try:
-            aggregator.all_quit_jobs_sent()
-        except FederationError as stopped:
-            heard.append(stopped.message)
-
-    server = threading.Thread(target=serve)
-    server.start()
+    server, heard = in_a_thread(aggregator.all_quit_jobs_sent)
     with pytest.raises(FederationError):
         a.poll()
     server.join(0.3)
@@ -63,16 +69,7 @@ def test_a_waiting_client_is_told_that_the_federation_stopped():
     to_stage(clients, "train")
     with pytest.raises(ResultRefusedError):
         a.send("train", 0, NOTHING)
-    told = []
-
-    def wait():
-        try:
-            a.poll()
-        except FederationError as stopped:
-            told.append(stopped.message)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
+    thread, told = in_a_thread(a.poll)
     with pytest.raises(ResultRefusedError):
         b.send("train", 0, NOTHING)
     thread.join(30)
