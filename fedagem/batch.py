@@ -27,6 +27,8 @@ class Job:
     directory: Path
     federated: bool = False
     """As a real federation of `fx` processes instead of a simulation; the numbers are the same."""
+    workers: int = 1
+    """Processes that the clients of a simulation share."""
 
     @property
     def finished(self) -> bool:
@@ -83,7 +85,7 @@ def _run(job: Job, stop: threading.Event, show_rounds: Callable[[int], None]) ->
         if job.federated:
             start_federation(group, job.plan)
         else:
-            start_simulation(group)
+            start_simulation(group, job.workers)
         group.wait(refresh)
     write_results(job.directory)
 

@@ -25,6 +25,18 @@ _BRIDGE = str(Path(sys.executable).with_name("carla-bridge"))
 
 
 @dataclass(frozen=True)
+class WarmUp:
+    """What the vehicles have learned before the federation begins: a drive of its own, replayed so many rounds."""
+
+    seconds: float
+    rounds: int
+
+    def __post_init__(self) -> None:
+        if not (self.seconds > 0 and self.rounds > 0):
+            raise PlanError(f"driving.warm_up needs positive seconds and rounds, not {self.seconds} and {self.rounds}.")
+
+
+@dataclass(frozen=True)
 class DriveSettings:
     """The `driving` section of a plan."""
 
@@ -33,6 +45,7 @@ class DriveSettings:
     evaluation_regions: list[str] = field(default_factory=lambda: ["city", "highway"])
     evaluation_vehicles: int = 1
     """How many vehicles drive at once in each region: many places in a short drive."""
+    warm_up: WarmUp | None = None
     jpeg_quality: int | None = None
     """Recorded frames are JPEG of this quality, or PNG."""
     snippets: str = "snippets"
@@ -71,13 +84,11 @@ def add_evaluation_frames(plan: Plan, name: str) -> None:
     """Record the evaluation drive the first time, and point a plan without one to it."""
     if plan["data_loader"]["settings"].get("evaluation", {}).get("paths"):
         return
-    settings = _settings(plan)
-    section = copy.deepcopy(plan["carla"])
+    settings = drive_settings(plan)
+    section = _drive_without_moves(plan, seed_offset=1)
     numbers = range(1, settings.evaluation_vehicles + 1)
     names = {region: [f"{region}_{number}" for number in numbers] for region in settings.evaluation_regions}
     section["vehicles"] = [{"name": name, "region": region} for region in names for name in names[region]]
-    section["schedule"] = [event for event in _events(section) if "weather" in event]
-    section["seed"] = _seed(section) + 1
     place = _record(section, settings, settings.evaluation_seconds, f"{name}-evaluation")
     paths = {region: [str(place / name) for name in names[region]] for region in names}
     plan["data_loader"]["settings"].setdefault("evaluation", {})["paths"] = paths
@@ -87,11 +98,15 @@ def replay_training_frames(plan: Plan, name: str) -> None:
     """Record the whole drive the first time, and let the vehicles replay it instead of driving live."""
     if not plan["data_loader"]["settings"].get("stream"):
         return
-    settings, loader = _settings(plan), plan["data_loader"]["settings"]
+    settings, loader = drive_settings(plan), plan["data_loader"]["settings"]
     seconds = plan["aggregator"]["settings"]["rounds_to_train"] * loader["seconds_per_round"]
-    place = _record(plan["carla"], settings, seconds, f"{name}-drive")
-    loader.pop("stream", None)
-    loader["snippets"] = {v: [{"paths": [str(place / v)], "repeat": False}] for v in loader["vehicles"]}
+    _replay(plan, _record(plan["carla"], settings, seconds, f"{name}-drive"), repeat=False)
+
+
+def replay_warm_up_frames(plan: Plan, name: str, seconds: float) -> None:
+    """Record a drive that nobody leaves the first region of, and let the vehicles replay it again and again."""
+    section = _drive_without_moves(plan, seed_offset=2)
+    _replay(plan, _record(section, drive_settings(plan), seconds, f"{name}-warm-up"), repeat=True)
 
 
 def check_stream(plan: Plan) -> None:
@@ -132,10 +147,25 @@ def _seed(section: dict[str, Any]) -> int:
     return seed
 
 
-def _settings(plan: Plan) -> DriveSettings:
+def drive_settings(plan: Plan) -> DriveSettings:
     if "driving" not in plan:
         raise PlanError("a plan with a carla section needs a driving section: see plan/carla.yaml.")
     return parse_settings(DriveSettings, plan["driving"], "driving")
+
+
+def _drive_without_moves(plan: Plan, seed_offset: int) -> dict[str, Any]:
+    """Another drive in the same world: the vehicles stay in their regions."""
+    section: dict[str, Any] = copy.deepcopy(plan["carla"])
+    section["schedule"] = [event for event in _events(section) if "weather" in event]
+    section["seed"] = _seed(section) + seed_offset
+    return section
+
+
+def _replay(plan: Plan, place: Path, repeat: bool) -> None:
+    """Let the plan's vehicles replay a recording instead of driving live."""
+    loader = plan["data_loader"]["settings"]
+    loader.pop("stream", None)
+    loader["snippets"] = {v: [{"paths": [str(place / v)], "repeat": repeat}] for v in loader["vehicles"]}
 
 
 def _record(section: dict[str, Any], settings: DriveSettings, seconds: float, name: str) -> Path:

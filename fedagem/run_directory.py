@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from fedagem.errors import FedAGemError, PlanError
+from fedagem.initial_model import locate_initial_model
 from fedagem.plan import Plan, check_layout, collaborators, load_plan
 from fedagem.workspace_source import workspace_source
 
@@ -17,6 +18,7 @@ def create_run(directory: Path, plan: Plan, plan_name: str) -> None:
         raise FedAGemError(f"{directory} is a file: choose another folder for the run (--out).")
     if directory.exists() and any(directory.iterdir()):
         raise FedAGemError(f"{directory} exists: go on with it (--resume) or choose another folder (--out).")
+    locate_initial_model(plan)
     source = workspace_source()
     partial = directory.with_name(f".{directory.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -41,6 +43,7 @@ def resume_run(directory: Path, plan: Plan) -> None:
     frozen = directory / "plan" / "plan.yaml"
     if not frozen.exists():
         raise FedAGemError(f"{directory} holds no run to resume: start it without --resume.")
+    locate_initial_model(plan)
     if _without_address(_read_frozen(frozen)) != _without_address(plan):
         raise FedAGemError(
             f"{frozen} is not the plan you gave: resume with the same plan and settings, or start anew with --out."
@@ -66,9 +69,17 @@ def _read_frozen(path: Path) -> Plan:
 
 
 def _without_address(plan: Plan) -> Plan:
-    """The plan apart from what each start on this machine finds anew: ports, and where evaluation frames lie."""
+    """The plan apart from what each start on this machine finds anew: ports, evaluation frames, a warmed-up model.
+
+    A run does not go on from another model than it began with all the same: its checkpoint knows.
+    """
     plain = copy.deepcopy(plan)
-    for part, names in (("network", ("agg_addr", "agg_port")), ("data_loader", ("stream", "evaluation"))):
+    found = {
+        "network": ["agg_addr", "agg_port"],
+        "data_loader": ["stream", "evaluation"],
+        "task_runner": ["initial_model"],
+    }
+    for part, names in found.items():
         for name in names:
             plain.get(part, {}).get("settings", {}).pop(name, None)
     return plain

@@ -94,6 +94,8 @@ class TrainingSettings:
     buffer_gradient_samples: int = 32
     """m of ComputeBufferGrad."""
     objective: Component = field(default_factory=lambda: Component("fedagem.classification.Classification"))
+    initial_model: str | None = None
+    """The `.pbuf` file of an earlier run that the federation begins with; only who begins it needs the file."""
     threads: int = 1
     """Threads of one client's arithmetic; part of the plan because sums depend on it in their last bit."""
 

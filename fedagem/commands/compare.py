@@ -16,6 +16,7 @@ from fedagem.methods import METHODS
 from fedagem.plan import Plan, change_plan, check_plan, check_sections, load_plan, set_rounds, set_seed
 from fedagem.report_page import write_page
 from fedagem.settings import suggestion
+from fedagem.warm_up import warm_up
 
 
 @click.command(name="compare")
@@ -52,13 +53,15 @@ def command(
         add_evaluation_frames(plan, plan_path.stem)
         replay_training_frames(plan, plan_path.stem)
     out = out or Path("runs") / f"{plan_path.stem}-comparison"
-    work = [
-        Job(
-            f"{name}, seed {seed}", _variant(plan, changes, seed), plan_path.stem, out / f"{name}-seed{seed}", federated
-        )
-        for seed in range(seeds)
-        for name, changes in chosen.items()
-    ]
+    work = []
+    for seed in range(seeds):
+        set_seed(plan, seed)
+        beginning = copy.deepcopy(plan)
+        if is_driving(plan):
+            warm_up(beginning, plan_path.stem)
+        for name, changes in chosen.items():
+            variant, directory = _variant(beginning, changes), out / f"{name}-seed{seed}"
+            work.append(Job(f"{name}, seed {seed}", variant, plan_path.stem, directory, federated))
     run_jobs(work, jobs)
     directories = [job.directory for job in work]
     summary = summarise_comparison(directories)
@@ -81,14 +84,13 @@ def method_assignments(name: str) -> tuple[str, ...]:
     return (f"task_runner.settings.method={method}", f"task_runner.settings.fedagem={fedagem}")
 
 
-def _variant(plan: Plan, changes: tuple[str, ...], seed: int) -> Plan:
-    """The plan of one method and seed, without settings of other methods.
+def _variant(plan: Plan, changes: tuple[str, ...]) -> Plan:
+    """The plan of one method, without settings of other methods.
 
     Ideal gets a buffer that holds everything a client will ever see.
     """
     variant = copy.deepcopy(plan)
     change_plan(variant, changes)
-    set_seed(variant, seed)
     training, loader = variant["task_runner"]["settings"], variant["data_loader"]["settings"]
     taken = inspect.signature(METHODS[training["method"]]).parameters
     settings = training.get("method_settings", {})

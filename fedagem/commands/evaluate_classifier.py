@@ -7,9 +7,9 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from fedagem.detection.openfl_model import read_openfl_model
 from fedagem.errors import DataError, PlanError
 from fedagem.evaluation import count_correct
+from fedagem.openfl_model import read_openfl_model
 from fedagem.plan import check_plan, load_plan
 from fedagem.settings import parse_settings
 from fedagem.streams.stream_settings import StreamSettings

@@ -8,6 +8,7 @@ from fedagem.finish import finish_run, interrupted
 from fedagem.live_view import LiveView
 from fedagem.processes import ProcessGroup
 from fedagem.run_options import RunRequest, run_options
+from fedagem.warm_up import warm_up
 
 
 @click.command(name="run")
@@ -19,6 +20,7 @@ def command(request: RunRequest) -> None:
     try:
         if is_driving(plan):
             add_evaluation_frames(plan, request.plan_path.stem)
+            warm_up(plan, request.plan_path.stem)
         with LiveView(directory, directory.name, rounds) as view, ProcessGroup(directory) as group:
             start_federation(group, plan)
             group.wait(view.refresh)

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedagem.detection.openfl_model import read_openfl_model
 from fedagem.errors import DataError
+from fedagem.openfl_model import read_openfl_model
 from fedagem.plan import check_layout, load_plan
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
 

@@ -26,7 +26,12 @@ def small_plan(tmp_path: Path, repository: Path) -> Path:
         "traffic": {"city": {"vehicles": 6, "walkers": 2}, "highway": {"vehicles": 6}},
         "schedule": [{"at": 8, "vehicle": "vehicle_2", "region": "highway"}],
     }
-    plan["driving"] |= {"evaluation_seconds": 3, "evaluation_vehicles": 2, "snippets": str(tmp_path / "snippets")}
+    plan["driving"] |= {
+        "evaluation_seconds": 3,
+        "evaluation_vehicles": 2,
+        "warm_up": {"seconds": 3, "rounds": 2},
+        "snippets": str(tmp_path / "snippets"),
+    }
     plan["aggregator"]["settings"] |= {"rounds_to_train": 3, "snapshots": [2]}
     plan["data_loader"]["settings"] |= {"seconds_per_round": 4, "input_size": size, "batch_size": 2, "epochs": 1}
     plan["task_runner"]["settings"]["model"]["settings"] |= {"input_size": size, "width": 0.125}
@@ -38,6 +43,10 @@ def small_plan(tmp_path: Path, repository: Path) -> Path:
 
 def fedagem(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([FEDAGEM, *arguments], cwd=folder, capture_output=True, text=True, timeout=600, check=False)
+
+
+def initial_model(run: Path) -> Path:
+    return Path(load_plan(run / "plan" / "plan.yaml")["task_runner"]["settings"]["initial_model"])
 
 
 def values(rows: list[dict[str, Any]], metric: str, client: str) -> list[float]:
@@ -67,7 +76,11 @@ def test_two_vehicles_drive_and_learn(small_plan: Path, tmp_path: Path) -> None:
     compared = fedagem(tmp_path, "compare", str(small_plan), "--methods", "fedavg,der+fedagem", "--out", "comparison")
     assert compared.returncode == 0, compared.stdout + compared.stderr
     drives = list((tmp_path / "snippets").glob("*/recording.json"))
-    assert len(drives) == 2, "the evaluation drive of the first run is used again, and the training drive recorded once"
+    assert len(drives) == 3, "the drives of evaluation and warm-up are used again, the training drive recorded once"
+    beginnings = {initial_model(folder) for folder in (run, *(tmp_path / "comparison").glob("*-seed0"))}
+    assert len(beginnings) == 1, "every method begins with the same warmed-up model"
+    warmed = read_metrics(beginnings.pop().parent.parent)
+    assert values(warmed, "samples", "vehicle_2") == [3, 3], "each round of the warm-up sees its whole drive"
     replayed = [
         values(read_metrics(tmp_path / "comparison" / f"{method}-seed0"), "samples", "vehicle_2")
         for method in ("fedavg", "der+fedagem")

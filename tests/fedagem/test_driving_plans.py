@@ -11,6 +11,7 @@ from fedagem.driving import DrivingSettings
 from fedagem.errors import PlanError
 from fedagem.plan import load_plan
 from fedagem.settings import parse_settings
+from fedagem.warm_up import warm_up
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,21 @@ def test_an_evaluation_drive_needs_time(plan, seconds):
         add_evaluation_frames(plan, "demo")
 
 
+@pytest.mark.parametrize("chosen", [{"seconds": 0, "rounds": 3}, {"seconds": 60, "rounds": 0}])
+def test_a_warm_up_needs_time_and_rounds(plan, chosen):
+    plan["driving"]["warm_up"] = chosen
+    with pytest.raises(PlanError, match=r"driving\.warm_up needs positive seconds and rounds"):
+        warm_up(plan, "demo")
+
+
+def test_a_plan_that_names_its_initial_model_is_not_warmed_up(plan):
+    plan["driving"]["warm_up"] = {"seconds": 60, "rounds": 3}
+    plan["task_runner"]["settings"]["initial_model"] = "mine.pbuf"
+    before = copy.deepcopy(plan)
+    warm_up(plan, "demo")
+    assert plan == before
+
+
 def test_frames_that_nobody_drives_are_not_waited_for(plan):
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -86,8 +102,7 @@ def test_ideal_has_room_for_every_frame_of_the_drive(plan, rate):
     plan["carla"]["frames_per_second"] = rate
     loader = plan["data_loader"]["settings"]
     rounds = plan["aggregator"]["settings"]["rounds_to_train"]
-    capacity = _variant(plan, ("task_runner.settings.method=ideal",), 0)["task_runner"]["settings"]["buffer"][
-        "capacity"
-    ]
+    ideal = _variant(plan, ("task_runner.settings.method=ideal",))
+    capacity = ideal["task_runner"]["settings"]["buffer"]["capacity"]
     frames = rounds * loader["seconds_per_round"] * rate
     assert frames <= capacity <= frames + rounds, "each frame once, however many epochs it is seen in"

@@ -13,6 +13,7 @@ from openfl.utilities import TensorKey
 from fedagem.client import buffer_gradient, client_update
 from fedagem.client_state import ClientStateStore
 from fedagem.errors import NonFiniteLossError
+from fedagem.initial_model import load_initial_model
 from fedagem.learner import Learner
 from fedagem.seeding import derive_generator, seeded_torch
 from fedagem.settings import parse_settings
@@ -33,6 +34,8 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
         self.worker = Worker.build(self.settings, data_loader.seed)
         self.seed = data_loader.seed
         self._clients: dict[str, ClientStateStore] = {}
+        self._untouched = True
+        """Whether the model is still that of the plan: no global model was loaded yet."""
 
     def for_loader(self, data_loader: Any) -> "FedAGemTaskRunner":
         """A runner for another client of this process, sharing the worker and its one model."""
@@ -133,7 +136,12 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
         return keys + [TensorKey(name, "GLOBAL", 0, False, EXCHANGE) for name in wanted]
 
     def get_tensor_dict(self, with_opt_vars: bool = False) -> dict[str, Array]:
-        """The model by name, and the shapes of what is exchanged beside it (see `exchange/`)."""
+        """The model by name, and the shapes of what is exchanged beside it (see `exchange/`).
+
+        Before any global model was loaded it is what the federation begins with.
+        """
+        if self._untouched and self.settings.initial_model is not None:
+            load_initial_model(self.worker.model, Path(self.settings.initial_model))
         model = {name: tensor.numpy() for name, tensor in self.worker.model.state_dict().items()}
         shapes = {f"exchange/{name}": np.array(shape, np.int64) for name, shape in self._exchanged().items()}
         return {**model, **shapes}
@@ -148,6 +156,7 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
 
     def load_native(self, filepath: str, **kwargs: Any) -> None:
         """Start from the weights of a plain PyTorch file."""
+        self._untouched = False
         self.worker.model.load_state_dict(torch.load(filepath, weights_only=True)["model"])
 
     def initialize_tensorkeys_for_functions(self, with_opt_vars: bool = False) -> None:
@@ -163,6 +172,7 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
 
     def _load_model(self, tensors: dict[str, Array]) -> None:
         """Copy the global model's arrays straight into the flat weights."""
+        self._untouched = False
         for name, tensor in self.worker.model.state_dict().items():
             np.copyto(tensor.numpy(), tensors[name], casting="no")
 
