@@ -25,18 +25,6 @@ _BRIDGE = str(Path(sys.executable).with_name("carla-bridge"))
 
 
 @dataclass(frozen=True)
-class WarmUp:
-    """What the vehicles have learned before the federation begins: a drive of its own, replayed so many rounds."""
-
-    seconds: float
-    rounds: int
-
-    def __post_init__(self) -> None:
-        if not (self.seconds > 0 and self.rounds > 0):
-            raise PlanError(f"driving.warm_up needs positive seconds and rounds, not {self.seconds} and {self.rounds}.")
-
-
-@dataclass(frozen=True)
 class DriveSettings:
     """The `driving` section of a plan."""
 
@@ -45,7 +33,6 @@ class DriveSettings:
     evaluation_regions: list[str] = field(default_factory=lambda: ["city", "highway"])
     evaluation_vehicles: int = 1
     """How many vehicles drive at once in each region: many places in a short drive."""
-    warm_up: WarmUp | None = None
     jpeg_quality: int | None = None
     """Recorded frames are JPEG of this quality, or PNG."""
     snippets: str = "snippets"
@@ -84,7 +71,7 @@ def add_evaluation_frames(plan: Plan, name: str) -> None:
     """Record the evaluation drive the first time, and point a plan without one to it."""
     if plan["data_loader"]["settings"].get("evaluation", {}).get("paths"):
         return
-    settings = drive_settings(plan)
+    settings = _settings(plan)
     section = _drive_without_moves(plan, seed_offset=1)
     numbers = range(1, settings.evaluation_vehicles + 1)
     names = {region: [f"{region}_{number}" for number in numbers] for region in settings.evaluation_regions}
@@ -98,15 +85,19 @@ def replay_training_frames(plan: Plan, name: str) -> None:
     """Record the whole drive the first time, and let the vehicles replay it instead of driving live."""
     if not plan["data_loader"]["settings"].get("stream"):
         return
-    settings, loader = drive_settings(plan), plan["data_loader"]["settings"]
+    settings, loader = _settings(plan), plan["data_loader"]["settings"]
     seconds = plan["aggregator"]["settings"]["rounds_to_train"] * loader["seconds_per_round"]
     _replay(plan, _record(plan["carla"], settings, seconds, f"{name}-drive"), repeat=False)
 
 
-def replay_warm_up_frames(plan: Plan, name: str, seconds: float) -> None:
-    """Record a drive that nobody leaves the first region of, and let the vehicles replay it again and again."""
+def replay_first_region(plan: Plan, name: str, seconds: float) -> None:
+    """Let the vehicles replay their first region again and again: a drive of its own, or their first snippets."""
+    if not is_driving(plan):
+        for legs in plan["data_loader"]["settings"]["snippets"].values():
+            del legs[1:]
+        return
     section = _drive_without_moves(plan, seed_offset=2)
-    _replay(plan, _record(section, drive_settings(plan), seconds, f"{name}-warm-up"), repeat=True)
+    _replay(plan, _record(section, _settings(plan), seconds, f"{name}-warm-up"), repeat=True)
 
 
 def check_stream(plan: Plan) -> None:
@@ -147,7 +138,7 @@ def _seed(section: dict[str, Any]) -> int:
     return seed
 
 
-def drive_settings(plan: Plan) -> DriveSettings:
+def _settings(plan: Plan) -> DriveSettings:
     if "driving" not in plan:
         raise PlanError("a plan with a carla section needs a driving section: see plan/carla.yaml.")
     return parse_settings(DriveSettings, plan["driving"], "driving")

@@ -4,12 +4,11 @@ import socket
 import sys
 from pathlib import Path
 
-import yaml
-
 from fedagem.drive import fleet_command
 from fedagem.errors import FedAGemError
 from fedagem.plan import Plan, collaborators
 from fedagem.processes import ProcessGroup
+from fedagem.run_directory import freeze_plan
 
 _FLEET_READY = "logs/fleet.ready"
 
@@ -35,7 +34,7 @@ def _prepare(group: ProcessGroup, plan: Plan) -> None:
     plan["network"]["settings"] |= {"agg_addr": "localhost", "agg_port": _free_port()}
     if stream := plan["data_loader"]["settings"].get("stream"):
         stream |= {"host": "127.0.0.1", "port": _free_port()}
-    (group.directory / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
+    freeze_plan(group.directory, plan)
     prepared = group.directory / "cert" / "prepared"
     if prepared.exists():
         return

@@ -24,7 +24,7 @@ Plan = dict[str, Any]
 _SECTIONS = ("aggregator", "collaborator", "data_loader", "task_runner", "assigner", "tasks", "network")
 _CLASSES = ("aggregator", "collaborator", "data_loader", "task_runner", "assigner", "network")
 """Sections that name a class and its settings."""
-_OPTIONAL_SECTIONS = ("compression_pipeline", "straggler_handling_policy", "carla", "driving")
+_OPTIONAL_SECTIONS = ("compression_pipeline", "straggler_handling_policy", "carla", "driving", "warm_up")
 _SCHEMAS: dict[str, type] = {
     "src.aggregator.StagedAggregator": AggregatorSettings,
     "src.assigner.StagedAssigner": RoundSettings,

@@ -34,8 +34,13 @@ def create_run(directory: Path, plan: Plan, plan_name: str) -> None:
         "".join(f"{name},{path}\n" for name, path in members.items()), encoding="utf-8"
     )
     (partial / "plan" / "name").write_text(f"{plan_name}\n", encoding="utf-8")
-    (partial / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
+    freeze_plan(partial, plan)
     partial.replace(directory)
+
+
+def freeze_plan(directory: Path, plan: Plan) -> None:
+    """Write down the plan that the run's processes follow, with what this start found out."""
+    (directory / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
 
 
 def resume_run(directory: Path, plan: Plan) -> None:

@@ -8,11 +8,27 @@ import copy
 import hashlib
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedagem.batch import Job, run_jobs
-from fedagem.drive import drive_settings, replay_warm_up_frames
+from fedagem.drive import replay_first_region
+from fedagem.errors import PlanError
 from fedagem.plan import Plan
+from fedagem.settings import parse_settings
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """The `warm_up` section of a driving plan: FedAvg over the same frames of the first region, round after round."""
+
+    seconds: float
+    """How much a vehicle has seen of it; each round is a pass over all of it."""
+    rounds: int
+
+    def __post_init__(self) -> None:
+        if not (self.seconds > 0 and self.rounds > 0):
+            raise PlanError(f"warm_up needs positive seconds and rounds, not {self.seconds} and {self.rounds}.")
 
 
 def warm_up(plan: Plan, name: str) -> None:
@@ -20,32 +36,35 @@ def warm_up(plan: Plan, name: str) -> None:
 
     It depends on the seed and on what the methods of a comparison share, so that all of them begin with the same.
     """
-    chosen = drive_settings(plan).warm_up
-    if chosen is None or plan["task_runner"]["settings"].get("initial_model") is not None:
+    if "warm_up" not in plan or plan["task_runner"]["settings"].get("initial_model") is not None:
         return
-    training = _training_plan(plan, name)
+    chosen, loader = parse_settings(WarmUp, plan["warm_up"], "warm_up"), plan["data_loader"]["settings"]
+    if "seconds_per_round" not in loader:
+        raise PlanError(
+            "warm_up is for driving plans: a benchmark's plan may name its task_runner.settings.initial_model."
+        )
+    training = _training_plan(plan, name, chosen)
     digest = hashlib.sha256(json.dumps(training, sort_keys=True).encode()).hexdigest()[:10]
-    place = (Path(drive_settings(plan).snippets).expanduser() / f"{name}-warm-up-{digest}").resolve()
-    seed = plan["data_loader"]["settings"]["seed"]
-    workers = min(os.cpu_count() or 1, len(plan["data_loader"]["settings"]["vehicles"]))
-    run_jobs([Job(f"warm-up, seed {seed}", training, f"{name}-warm-up", place, workers=workers)], parallel=1)
+    place = Path("runs").resolve() / f"{name}-warm-up-{digest}"
+    workers = min(os.cpu_count() or 1, len(loader["vehicles"]))
+    job = Job(f"warm-up, seed {loader['seed']}", training, f"{name}-warm-up", place, workers=workers)
+    run_jobs([job], parallel=1)
     plan["task_runner"]["settings"]["initial_model"] = str(place / "save" / "last.pbuf")
 
 
-def _training_plan(plan: Plan, name: str) -> Plan:
-    """FedAvg of the same vehicles; a round is a pass over everything they saw, and only the last one is evaluated."""
+def _training_plan(plan: Plan, name: str, chosen: WarmUp) -> Plan:
+    """The same vehicles, network and step size; only the last model is evaluated."""
     training = copy.deepcopy(plan)
-    chosen = drive_settings(plan).warm_up
-    assert chosen is not None
-    replay_warm_up_frames(training, name, chosen.seconds)
+    replay_first_region(training, name, chosen.seconds)
     training["data_loader"]["settings"] |= {"seconds_per_round": chosen.seconds, "epochs": 1}
     training["aggregator"]["settings"] |= {"rounds_to_train": chosen.rounds, "snapshots": []}
     settings = training["task_runner"]["settings"]
     settings |= {"method": "fedavg", "fedagem": False, "buffer": {"capacity": 0}}
-    settings.pop("method_settings", None)
+    for unused in ("method_settings", "buffer_gradient_samples"):
+        settings.pop(unused, None)
     for stage in training["assigner"]["settings"]["stages"]:
         if "evaluate" in stage["tasks"]:
             stage["every"] = chosen.rounds
-    for section in ("carla", "driving"):
-        del training[section]
+    for section in ("carla", "driving", "warm_up"):
+        training.pop(section, None)
     return training

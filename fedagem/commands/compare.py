@@ -57,8 +57,7 @@ def command(
     for seed in range(seeds):
         set_seed(plan, seed)
         beginning = copy.deepcopy(plan)
-        if is_driving(plan):
-            warm_up(beginning, plan_path.stem)
+        warm_up(beginning, plan_path.stem)
         for name, changes in chosen.items():
             variant, directory = _variant(beginning, changes), out / f"{name}-seed{seed}"
             work.append(Job(f"{name}, seed {seed}", variant, plan_path.stem, directory, federated))

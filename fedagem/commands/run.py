@@ -20,7 +20,7 @@ def command(request: RunRequest) -> None:
     try:
         if is_driving(plan):
             add_evaluation_frames(plan, request.plan_path.stem)
-            warm_up(plan, request.plan_path.stem)
+        warm_up(plan, request.plan_path.stem)
         with LiveView(directory, directory.name, rounds) as view, ProcessGroup(directory) as group:
             start_federation(group, plan)
             group.wait(view.refresh)

@@ -10,7 +10,9 @@ from fedagem.finish import finish_run, interrupted
 from fedagem.live_view import LiveView
 from fedagem.plan import Plan, collaborators
 from fedagem.processes import ProcessGroup
+from fedagem.run_directory import freeze_plan
 from fedagem.run_options import RunRequest, run_options
+from fedagem.warm_up import warm_up
 
 _TURNS_THAT_PAY_OFF = 200
 _MOST_WORKERS = 4
@@ -25,6 +27,8 @@ def command(request: RunRequest, workers: int | None) -> None:
     rounds = plan["aggregator"]["settings"]["rounds_to_train"]
     workers = workers or _workers_that_pay_off(plan)
     try:
+        warm_up(plan, request.plan_path.stem)
+        freeze_plan(directory, plan)
         with LiveView(directory, directory.name, rounds) as view, ProcessGroup(directory) as group:
             start_simulation(group, workers)
             group.wait(view.refresh)

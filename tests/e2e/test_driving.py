@@ -29,9 +29,9 @@ def small_plan(tmp_path: Path, repository: Path) -> Path:
     plan["driving"] |= {
         "evaluation_seconds": 3,
         "evaluation_vehicles": 2,
-        "warm_up": {"seconds": 3, "rounds": 2},
         "snippets": str(tmp_path / "snippets"),
     }
+    plan["warm_up"] = {"seconds": 3, "rounds": 2}
     plan["aggregator"]["settings"] |= {"rounds_to_train": 3, "snapshots": [2]}
     plan["data_loader"]["settings"] |= {"seconds_per_round": 4, "input_size": size, "batch_size": 2, "epochs": 1}
     plan["task_runner"]["settings"]["model"]["settings"] |= {"input_size": size, "width": 0.125}

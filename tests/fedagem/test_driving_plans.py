@@ -71,13 +71,20 @@ def test_an_evaluation_drive_needs_time(plan, seconds):
 
 @pytest.mark.parametrize("chosen", [{"seconds": 0, "rounds": 3}, {"seconds": 60, "rounds": 0}])
 def test_a_warm_up_needs_time_and_rounds(plan, chosen):
-    plan["driving"]["warm_up"] = chosen
-    with pytest.raises(PlanError, match=r"driving\.warm_up needs positive seconds and rounds"):
+    plan["warm_up"] = chosen
+    with pytest.raises(PlanError, match=r"warm_up needs positive seconds and rounds"):
         warm_up(plan, "demo")
 
 
+def test_a_warm_up_is_a_drive(repository):
+    plan = load_plan(repository / "plan" / "rotated_digits.yaml")
+    plan["warm_up"] = {"seconds": 60, "rounds": 3}
+    with pytest.raises(PlanError, match="warm_up is for driving plans"):
+        warm_up(plan, "digits")
+
+
 def test_a_plan_that_names_its_initial_model_is_not_warmed_up(plan):
-    plan["driving"]["warm_up"] = {"seconds": 60, "rounds": 3}
+    plan["warm_up"] = {"seconds": 60, "rounds": 3}
     plan["task_runner"]["settings"]["initial_model"] = "mine.pbuf"
     before = copy.deepcopy(plan)
     warm_up(plan, "demo")
