@@ -53,8 +53,7 @@ def ticks(actors: Sequence[MovingObject], count: int) -> list[list[MovingObject]
     """The same actors a little farther on at every tick."""
     return [
         [
-            replace(
-                actor,
+            actor._replace(
                 pose=replace(
                     actor.pose,
                     x=actor.pose.x + 0.05 * tick * np.cos(np.radians(actor.pose.yaw)),
@@ -108,7 +107,7 @@ def main(arguments: Sequence[str]) -> None:
         ("city, rain at dusk", CITY, (416, 256), Weather(precipitation=60, wetness=60, sun_altitude=3)),
         ("city 800x600", CITY, (800, 600), Weather()),
     ):
-        moments = [Moment(actors, lights, weather) for actors in ticks(traffic(network, kinds, 40, 20), 120)]
+        moments = [Moment.of(actors, lights, weather) for actors in ticks(traffic(network, kinds, 40, 20), 120)]
         row = measure(renderer, moments, drive(network, kinds, size, 120), settings.seconds)
         print(json.dumps({"scene": name} | {key: round(value, 2) for key, value in row.items()}))
     renderer.close()

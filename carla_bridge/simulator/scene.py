@@ -6,7 +6,7 @@ y to the right, z up (left-handed), angles in degrees, yaw clockwise seen from a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +60,7 @@ class Town:
     objects: Sequence[StaticObject]
 
 
-@dataclass(frozen=True)
-class MovingObject:
+class MovingObject(NamedTuple):
     """An actor at one tick."""
 
     actor_id: int
@@ -76,6 +75,53 @@ class MovingObject:
     """Walking phase in radians for walkers, wheel angle for two-wheelers; lets legs move."""
     lights: int = 0
     """CARLA's vehicle light flags (brake lights among them)."""
+
+
+@dataclass(frozen=True)
+class MovingObjects:
+    """All actors at one tick as columns, which cross to other processes and enter arithmetic as they are."""
+
+    blueprints: Sequence[str]
+    numbers: NDArray[np.float64]
+    """(n, 16): id, place, pitch, yaw, roll, extent, tag, colour, gait, lights."""
+
+    @classmethod
+    def of(cls, actors: Sequence[MovingObject]) -> "MovingObjects":
+        rows = [
+            (a.actor_id, p.x, p.y, p.z, p.pitch, p.yaw, p.roll, *a.extent, a.tag, *a.colour, a.gait, a.lights)
+            for a in actors
+            for p in (a.pose,)
+        ]
+        return cls([actor.blueprint for actor in actors], np.array(rows, np.float64).reshape(-1, 16))
+
+    def __len__(self) -> int:
+        return len(self.blueprints)
+
+    def __getitem__(self, index: int) -> MovingObject:
+        number, *pose, length, width, height, tag, red, green, blue, gait, lights = self.numbers[index].tolist()
+        colour = (int(red), int(green), int(blue))
+        extent = (length, width, height)
+        return MovingObject(
+            int(number), self.blueprints[index], Pose(*pose), extent, int(tag), colour, gait, int(lights)
+        )
+
+    @property
+    def ids(self) -> list[int]:
+        ids: list[int] = self.numbers[:, 0].astype(np.int64).tolist()
+        return ids
+
+    @property
+    def positions(self) -> NDArray[np.float64]:
+        return self.numbers[:, 1:4]
+
+    @property
+    def rotations(self) -> NDArray[np.float64]:
+        """Pitch, yaw and roll."""
+        return self.numbers[:, 4:7]
+
+    @property
+    def extents(self) -> NDArray[np.float64]:
+        return self.numbers[:, 7:10]
 
 
 @dataclass(frozen=True)
@@ -127,10 +173,19 @@ class Picture:
 class Moment:
     """Everything that changes from tick to tick."""
 
-    moving: Sequence[MovingObject] = ()
+    moving: MovingObjects = field(default_factory=lambda: MovingObjects.of([]))
     traffic_lights: Mapping[int, int] = field(default_factory=dict)
     """What each light shows, by the id of its StaticObject, in CARLA's enum: 0 red, 1 yellow, 2 green, 3 off."""
     weather: Weather = field(default_factory=Weather)
+
+    @classmethod
+    def of(
+        cls,
+        actors: Sequence[MovingObject],
+        traffic_lights: Mapping[int, int] | None = None,
+        weather: Weather | None = None,
+    ) -> "Moment":
+        return cls(MovingObjects.of(actors), traffic_lights or {}, weather or Weather())
 
 
 class Renderer(Protocol):

@@ -96,19 +96,23 @@ class SimulatorServer:
         self._studio.close()
 
     async def tick(self) -> int:
-        """One step of the world: the state goes out first, then the sensors' data. Returns the frame."""
+        """One step of the world: the state goes out first, then the sensors' data. Returns the frame.
+
+        Pictures take longest, so they are ordered as soon as it is known what they show.
+        """
         async with self._ticking:
             if self.world.settings.synchronous:
                 await self._hub.settle()
             if self._pictures is not None:
                 await self._pictures
             await self._hub.departure()
-            hits = self.world.step()
+            hits = self.world.advance()
             due = self._due_sensors()
             self._order_pictures([sensor for sensor in due if sensor.blueprint in KINDS])
             self._publish_state()
             self._publish_collisions(hits)
             self._publish_sensors(due)
+            self.world.decide()
             return self.world.frame
 
     def _publish_state(self) -> None:
@@ -148,7 +152,7 @@ class SimulatorServer:
                 self._hub.publish(sensor.stream, message)
 
     def _order_pictures(self, cameras: Sequence[Sensor]) -> None:
-        """Have pictures drawn, which takes longest, before anything else is done."""
+        """Have pictures drawn while everything else is done."""
         self._pictures = None
         if cameras and not self.world.settings.no_rendering:
             order = self._studio.order(self.world.moment(), [shot_of(camera) for camera in cameras])

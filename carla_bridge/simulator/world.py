@@ -142,16 +142,20 @@ class World:
         return True
 
     def step(self) -> list[Collision]:
-        """One tick: lights, drivers, physics, walkers, collisions."""
+        """One tick."""
+        hits = self.advance()
+        self.decide()
+        return hits
+
+    def advance(self) -> list[Collision]:
+        """What of a tick can be seen: lights, physics, walkers, collisions."""
         dt = self.settings.step
         self.frame += 1
         self.elapsed += dt
         for group in dict.fromkeys(self.signal_groups.values()):
             group.step(dt)
-        vehicles = [actor for actor in self.actors.values() if isinstance(actor, Vehicle)]
-        walkers = [actor for actor in self.actors.values() if isinstance(actor, Walker)]
+        vehicles, walkers = self._movers()
         before = [(actor, actor.pose) for actor in vehicles]
-        self.traffic.step(vehicles, walkers, dt)
         step_vehicles(vehicles, dt)
         for walker in walkers:
             step_walker(walker, dt)
@@ -161,6 +165,11 @@ class World:
                 actor.pose = attached(actor.parent.pose, actor.mount)
                 actor.velocity = actor.parent.velocity
         return collisions
+
+    def decide(self) -> None:
+        """The rest of a tick: drivers look at the world and set their controls for the next."""
+        vehicles, walkers = self._movers()
+        self.traffic.step(vehicles, walkers, self.settings.step)
 
     def moment(self) -> Moment:
         """What the renderer needs to know of this tick."""
@@ -187,10 +196,15 @@ class World:
                 moving.append(MovingObject(*look, actor.gait))
             elif isinstance(actor, TrafficLight):
                 lights[actor.signal.object_id] = actor.state
-        return Moment(moving, lights, self.weather.seen)
+        return Moment.of(moving, lights, self.weather.seen)
 
     def sensors(self) -> list[Sensor]:
         return [actor for actor in self.actors.values() if isinstance(actor, Sensor)]
+
+    def _movers(self) -> tuple[list[Vehicle], list[Walker]]:
+        vehicles = [actor for actor in self.actors.values() if isinstance(actor, Vehicle)]
+        walkers = [actor for actor in self.actors.values() if isinstance(actor, Walker)]
+        return vehicles, walkers
 
     def _new_id(self) -> int:
         self._last_id = next_actor_id(self._last_id)

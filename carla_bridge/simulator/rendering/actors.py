@@ -1,6 +1,5 @@
 """The actors of a moment as nodes, reused from tick to tick."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from carla_bridge.simulator.rendering.camera import rotations
 from carla_bridge.simulator.rendering.engine import transform
 from carla_bridge.simulator.rendering.geoms import geom, surface_state
 from carla_bridge.simulator.rendering.looks import Look, Part, look_of, parts_of
-from carla_bridge.simulator.scene import MovingObject
+from carla_bridge.simulator.scene import MovingObjects
 
 _KEPT_LOOKS = 1500
 
@@ -28,7 +27,7 @@ class _Figure:
 class Scene:
     """Where the actors of one moment are."""
 
-    moving: Sequence[MovingObject]
+    moving: MovingObjects
     centres: NDArray[np.float64]
     axes: NDArray[np.float64]
     positions: NDArray[np.float64]
@@ -44,17 +43,13 @@ class Cast:
         self._figures: dict[tuple[int, bool], _Figure] = {}
         self._geoms: dict[Look, list[tuple[list[tuple[Geom, RenderState]], int]]] = {}
 
-    def scene(self, moving: Sequence[MovingObject]) -> Scene:
+    def scene(self, moving: MovingObjects) -> Scene:
         """Work out where everybody is."""
-        table = np.array(
-            [(m.pose.x, m.pose.y, m.pose.z, m.pose.pitch, m.pose.yaw, m.pose.roll, *m.extent) for m in moving],
-            np.float64,
-        ).reshape(-1, 9)
-        positions, extents = table[:, :3], table[:, 6:]
-        axes = rotations(table[:, 3:6])
+        positions, extents = moving.positions, moving.extents
+        axes = rotations(moving.rotations)
         centres = positions + axes[:, :, 2] * extents[:, 2:]
         if len(self._figures) > 2 * len(moving) + 64:
-            present = {m.actor_id for m in moving}
+            present = set(moving.ids)
             self._figures = {key: figure for key, figure in self._figures.items() if key[0] in present}
         return Scene(
             moving,

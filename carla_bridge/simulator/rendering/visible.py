@@ -61,6 +61,7 @@ class Instances:
         centres = np.concatenate([statics.centres, scene.centres])
         radii = np.concatenate([statics.radii, scene.radii])
         thickness = np.concatenate([statics.thickness, scene.thickness])
+        ids = scene.moving.ids
         found: list[tuple[float, VisiblePart]] = []
         for index, distance, near in _seen(camera, screen, centres, radii, thickness):
             if index < count:
@@ -68,7 +69,7 @@ class Instances:
                 node = statics.node(index, min(lights.get(thing.object_id, OFF), OFF), near)
                 found.append((distance, VisiblePart(node, thing.tag, thing.object_id)))
                 continue
-            object_id = scene.moving[index - count].actor_id % 65536
+            object_id = ids[index - count] % 65536
             for node, tag in self._cast.figure(scene, index - count, near):
                 found.append((distance, VisiblePart(node, tag, object_id)))
         found.sort(key=lambda pair: (pair[0], pair[1].object_id))

@@ -60,7 +60,7 @@ def test_projected_boxes_enclose_masks_and_are_close(renderer, camera):
     for number, model in enumerate(vehicle_models()):
         pose = Pose(13 + number % 3, number % 5 - 2.0, 0, yaw=47.0 * number)
         actor = MovingObject(9, model.blueprint, pose, model.extent, int(model.tag), (200, 60, 60))
-        picture = renderer.draw(Moment([actor]), [camera])[0]
+        picture = renderer.draw(Moment.of([actor]), [camera])[0]
         pixels, depth = project(camera, corners(actor))
         box = np.concatenate([pixels.min(axis=0), pixels.max(axis=0)])
         limits = np.array([camera.width, camera.height, camera.width, camera.height])
@@ -81,7 +81,7 @@ def test_walkers_stay_in_their_box_at_every_step(renderer):
     camera = view(x=0, y=0, z=1.5)
     for step in range(12):
         walker = MovingObject(5, "walker.pedestrian.0007", Pose(5, 0, 0, yaw=70), WALKER, 12, gait=step * np.pi / 6)
-        mask = renderer.draw(Moment([walker]), [camera])[0].object_id == 5
+        mask = renderer.draw(Moment.of([walker]), [camera])[0].object_id == 5
         pixels, _ = project(camera, corners(walker))
         found, slack = bounds(mask), 1.5
         assert (found[:2] >= pixels.min(axis=0) - slack).all()
@@ -93,7 +93,7 @@ def test_a_walkers_legs_move(renderer):
     masks = []
     for gait in (0.0, np.pi / 2):
         walker = MovingObject(5, "walker.pedestrian.0007", Pose(5, 0, 0, yaw=90), WALKER, 12, gait=gait)
-        masks.append(renderer.draw(Moment([walker]), [view(x=0, y=0, z=1.5)])[0].object_id == 5)
+        masks.append(renderer.draw(Moment.of([walker]), [view(x=0, y=0, z=1.5)])[0].object_id == 5)
     assert (masks[0] != masks[1]).sum() > 100
 
 
@@ -122,7 +122,7 @@ def test_depth_is_measured_along_the_axis_not_the_ray(renderer):
 
 def test_depth_of_a_vehicle_is_that_of_its_nearest_face(renderer):
     truck = vehicle(4, "european_hgv", Pose(20, 0, 0, yaw=180))
-    picture = renderer.draw(Moment([truck]), [view(x=0, y=0, z=1.5)])[0]
+    picture = renderer.draw(Moment.of([truck]), [view(x=0, y=0, z=1.5)])[0]
     face = picture.depth[picture.object_id == 4]
     front = 20 - truck.extent[0]
     assert abs(np.median(face) - front) < 0.3
@@ -131,8 +131,8 @@ def test_depth_of_a_vehicle_is_that_of_its_nearest_face(renderer):
 
 def test_the_nearer_of_two_things_hides_the_farther(renderer):
     near, far = vehicle(1, "tesla.model3", Pose(9, 0, 0)), vehicle(2, "audi.a2", Pose(18, 0, 0))
-    hidden = renderer.draw(Moment([far, near]), [view(x=0, y=0, z=1.0)])[0]
-    alone = renderer.draw(Moment([far]), [view(x=0, y=0, z=1.0)])[0]
+    hidden = renderer.draw(Moment.of([far, near]), [view(x=0, y=0, z=1.0)])[0]
+    alone = renderer.draw(Moment.of([far]), [view(x=0, y=0, z=1.0)])[0]
     assert (alone.object_id == 2).sum() > 300
     assert (hidden.object_id == 2).sum() < 0.2 * (alone.object_id == 2).sum()
 
@@ -142,7 +142,7 @@ def test_the_nearer_of_two_things_hides_the_farther(renderer):
 def test_any_size_and_field_of_view(renderer, size, fov):
     width, height = size
     car = vehicle(3, "audi.a2", Pose(12, 0, 0, yaw=180))
-    picture = renderer.draw(Moment([car]), [CameraView(Pose(0, 0, 1.2), width, height, fov)])[0]
+    picture = renderer.draw(Moment.of([car]), [CameraView(Pose(0, 0, 1.2), width, height, fov)])[0]
     assert picture.bgra.shape == (height, width, 4)
     assert picture.bgra.dtype == np.uint8
     assert (picture.bgra[..., 3] == 255).all()

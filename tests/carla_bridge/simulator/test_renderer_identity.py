@@ -34,7 +34,7 @@ def test_every_pixel_names_something_that_exists(renderer):
             expected.add((int(Tag.RIDER), actor.actor_id))
     seen: set[tuple[int, int]] = set()
     views = [view(), view(x=40, pitch=-10, yaw=30, roll=5), view(x=60, y=-3, z=9, pitch=-25, yaw=170), view(yaw=90)]
-    for picture in renderer.draw(Moment(actors), views):
+    for picture in renderer.draw(Moment.of(actors), views):
         found = names(picture)
         assert found <= expected, found - expected
         seen |= found
@@ -44,12 +44,12 @@ def test_every_pixel_names_something_that_exists(renderer):
 
 def test_a_mask_is_exactly_what_the_objects_absence_changes(renderer):
     actors = traffic()
-    whole = renderer.draw(Moment(actors), [view()])[0]
+    whole = renderer.draw(Moment.of(actors), [view()])[0]
     ids = [int(i) for i in np.unique(whole.object_id) if 0 < i < 0xC000]
     assert len(ids) > 10
     for object_id in ids:
         rest = [actor for actor in actors if actor.actor_id != object_id]
-        without = renderer.draw(Moment(rest), [view()])[0]
+        without = renderer.draw(Moment.of(rest), [view()])[0]
         changed = (without.object_id != whole.object_id) | (without.tag != whole.tag)
         changed |= without.depth != whole.depth
         np.testing.assert_array_equal(changed, whole.object_id == object_id)
@@ -58,7 +58,7 @@ def test_a_mask_is_exactly_what_the_objects_absence_changes(renderer):
 def test_riders_share_their_vehicles_id_under_their_own_tag(renderer):
     bike = vehicle(77, "gazelle.omafiets", Pose(4, 0, 0, yaw=90))
     motorbike = vehicle(78, "yamaha.yzf", Pose(4, 2, 0, yaw=90))
-    picture = renderer.draw(Moment([bike, motorbike]), [view(x=0, y=1, z=1.2)])[0]
+    picture = renderer.draw(Moment.of([bike, motorbike]), [view(x=0, y=1, z=1.2)])[0]
     for actor in (bike, motorbike):
         tags, counts = np.unique(picture.tag[picture.object_id == actor.actor_id], return_counts=True)
         assert tags.tolist() == sorted([int(Tag.RIDER), actor.tag])
@@ -66,7 +66,7 @@ def test_riders_share_their_vehicles_id_under_their_own_tag(renderer):
 
 
 def test_images_do_not_depend_on_how_many_codes_a_pass_has(renderer, monkeypatch):
-    moment, where = Moment(traffic()), [view(), view(x=50, yaw=180, z=4, pitch=-10)]
+    moment, where = Moment.of(traffic()), [view(), view(x=50, yaw=180, z=4, pitch=-10)]
     enough = renderer.draw(moment, where)
     monkeypatch.setattr(visible, "CODES_PER_PASS", 5)
     for many, few in zip(enough, renderer.draw(moment, where), strict=True):
@@ -83,11 +83,11 @@ def test_a_crowd_larger_than_the_codes_keeps_its_names():
         for n in range(400)
     ]
     above = view(x=-8, y=0, z=16, pitch=-45)
-    picture = renderer.draw(Moment(crowd), [above])[0]
+    picture = renderer.draw(Moment.of(crowd), [above])[0]
     found = np.unique(picture.object_id)
     assert len(found) > 380
     far = crowd[-1]
-    alone = renderer.draw(Moment([far]), [above])[0]
+    alone = renderer.draw(Moment.of([far]), [above])[0]
     shown = picture.object_id == far.actor_id
     assert shown.any()
     assert (alone.object_id[shown] == far.actor_id).all()
@@ -96,7 +96,7 @@ def test_a_crowd_larger_than_the_codes_keeps_its_names():
 
 def test_actor_ids_are_taken_modulo_sixteen_bits(renderer):
     far_id = vehicle(3 * 65536 + 21, "tesla.model3", Pose(10, 0, 0))
-    picture = renderer.draw(Moment([far_id]), [view()])[0]
+    picture = renderer.draw(Moment.of([far_id]), [view()])[0]
     assert (picture.tag[picture.object_id == 21] == Tag.CAR).all()
     assert (picture.object_id == 21).sum() > 500
 
@@ -110,8 +110,8 @@ def test_a_kind_without_a_shape_is_refused_by_name():
 
 def test_what_buildings_hide_is_never_missed(renderer, monkeypatch):
     views = [view(x=x, y=y, yaw=yaw) for x, y, yaw in ((-2, 0, 20), (20, 5, -60), (75, -12, 35), (40, 18, 150))]
-    culled = renderer.draw(Moment(traffic()), views)
+    culled = renderer.draw(Moment.of(traffic()), views)
     monkeypatch.setattr(occlusion.Screen, "hides", lambda self, centres, radii, tops: np.zeros(len(centres), bool))
-    for with_culling, without in zip(culled, renderer.draw(Moment(traffic()), views), strict=True):
+    for with_culling, without in zip(culled, renderer.draw(Moment.of(traffic()), views), strict=True):
         differing = (with_culling.tag != without.tag) | (with_culling.object_id != without.object_id)
         assert differing.sum() <= 10

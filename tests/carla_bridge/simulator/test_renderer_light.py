@@ -34,9 +34,9 @@ def assert_equal(a: Picture, b: Picture) -> None:
 
 
 def test_equal_arguments_give_equal_bits_whatever_was_drawn_before(renderer):
-    moment = Moment(traffic(), weather=Weather(sun_altitude=30, fog_density=10))
+    moment = Moment.of(traffic(), weather=Weather(sun_altitude=30, fog_density=10))
     first = renderer.draw(moment, [view(), view(x=30, yaw=170)])
-    renderer.draw(Moment(traffic()[::-1][:25], weather=Weather(sun_altitude=-10)), [view(x=10, yaw=77), view(z=40)])
+    renderer.draw(Moment.of(traffic()[::-1][:25], weather=Weather(sun_altitude=-10)), [view(x=10, yaw=77), view(z=40)])
     again = renderer.draw(moment, [view(), view(x=30, yaw=170)])
     fresh = PandaRenderer(street())
     anew = fresh.draw(moment, [view(x=30, yaw=170)])
@@ -47,7 +47,9 @@ def test_equal_arguments_give_equal_bits_whatever_was_drawn_before(renderer):
 
 
 def test_the_order_of_actors_does_not_matter(renderer):
-    assert_equal(renderer.draw(Moment(traffic()), [view()])[0], renderer.draw(Moment(traffic()[::-1]), [view()])[0])
+    assert_equal(
+        renderer.draw(Moment.of(traffic()), [view()])[0], renderer.draw(Moment.of(traffic()[::-1]), [view()])[0]
+    )
 
 
 def test_a_worker_thread_draws_the_same(renderer):
@@ -55,17 +57,17 @@ def test_a_worker_thread_draws_the_same(renderer):
 
     def work() -> None:
         own = PandaRenderer(street())
-        found.extend(own.draw(Moment(traffic()), [view()]))
+        found.extend(own.draw(Moment.of(traffic()), [view()]))
         own.close()
 
     worker = threading.Thread(target=work)
     worker.start()
     worker.join(timeout=120)
-    assert_equal(found[0], renderer.draw(Moment(traffic()), [view()])[0])
+    assert_equal(found[0], renderer.draw(Moment.of(traffic()), [view()])[0])
 
 
 def test_pictures_belong_to_the_caller(renderer):
-    kept = renderer.draw(Moment(traffic()), [view()])[0]
+    kept = renderer.draw(Moment.of(traffic()), [view()])[0]
     before = {image: getattr(kept, image).copy() for image in IMAGES}
     renderer.draw(Moment(), [view(yaw=180)])
     for image in IMAGES:
@@ -74,7 +76,7 @@ def test_pictures_belong_to_the_caller(renderer):
 
 def test_fog_takes_contrast_and_leaves_identity(renderer):
     pictures = [
-        renderer.draw(Moment(traffic(), weather=Weather(fog_density=density)), [view()])[0]
+        renderer.draw(Moment.of(traffic(), weather=Weather(fog_density=density)), [view()])[0]
         for density in (0, 20, 50, 100)
     ]
     beyond = pictures[0].depth > 15
@@ -141,9 +143,9 @@ def test_traffic_lights_show_their_state(renderer, state, channel):
 def test_brake_lamps_glow_in_the_dark(renderer):
     night = Weather(sun_altitude=-30)
     dark, braking = (
-        renderer.draw(Moment([vehicle(5, "tesla.model3", Pose(8, 0.5, 0), lights=lights)], weather=night), [view(x=0)])[
-            0
-        ]
+        renderer.draw(
+            Moment.of([vehicle(5, "tesla.model3", Pose(8, 0.5, 0), lights=lights)], weather=night), [view(x=0)]
+        )[0]
         for lights in (0, 8)
     )
     car = dark.object_id == 5
@@ -158,7 +160,7 @@ def test_memory_stays_flat(renderer):
                 vehicle(1000 * frame + n, "audi.a2", Pose(5 + 4 * n + 0.01 * frame, 0, 0, yaw=float(frame)))
                 for n in range(12)
             ]
-            renderer.draw(Moment(actors), [view(x=0.01 * frame, yaw=0.1 * frame)])
+            renderer.draw(Moment.of(actors), [view(x=0.01 * frame, yaw=0.1 * frame)])
 
     process = psutil.Process()
     drive(range(60))
@@ -173,7 +175,7 @@ def test_it_says_nothing_on_its_own():
         "from carla_bridge.simulator.scene import Moment\n"
         "from tests.carla_bridge.simulator.renderer_scene import street, traffic, view\n"
         "renderer = PandaRenderer(street())\n"
-        "renderer.draw(Moment(traffic()), [view()])\n"
+        "renderer.draw(Moment.of(traffic()), [view()])\n"
         "renderer.close()\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)

@@ -37,7 +37,7 @@ def drawn_in_strips(renderer: PandaRenderer, moment: Moment, whole: CameraView, 
     ],
 )
 def test_strips_join_without_a_seam(renderer, where, strips):
-    moment = Moment(traffic(), weather=Weather(fog_density=8, cloudiness=60, sun_altitude=30))
+    moment = Moment.of(traffic(), weather=Weather(fog_density=8, cloudiness=60, sun_altitude=30))
     whole = renderer.draw(moment, [where])[0]
     joined = drawn_in_strips(renderer, moment, where, strips)
     pixels = whole.tag.size
@@ -55,9 +55,9 @@ def test_strips_join_without_a_seam(renderer, where, strips):
 
 
 def test_strips_do_not_depend_on_what_was_drawn_before(renderer):
-    moment = Moment(traffic())
+    moment = Moment.of(traffic())
     first = drawn_in_strips(renderer, moment, view(), 2)
-    renderer.draw(Moment(traffic()[::3]), [view(yaw=120), view(x=20)])
+    renderer.draw(Moment.of(traffic()[::3]), [view(yaw=120), view(x=20)])
     again = drawn_in_strips(renderer, moment, view(), 2)
     for name in IMAGES:
         np.testing.assert_array_equal(first[name], again[name])
