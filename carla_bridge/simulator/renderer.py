@@ -51,7 +51,7 @@ class PandaRenderer:
         pictures = []
         for view in views:
             camera = pinhole(replace(view, columns=_widened(view)))
-            screen = self._occluders.seen_from(camera.position)
+            screen = self._occluders.around(camera.position)
             drawn_focal = SUPERSAMPLING * camera.focal
             self._ground.show(camera, screen, drawn_focal, still)
             self._scenery.show(camera, screen, drawn_focal, still)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from carla_bridge.simulator.rendering.lamps import BakedLight
 from carla_bridge.simulator.rendering.mesh import Mesh
 from carla_bridge.simulator.rendering.occlusion import Screen
 
+_KEPT = 64
 _REFERENCE_FOCAL = 416.0
 """Drawing distances are meant for this focal length in drawn pixels."""
 
@@ -47,29 +49,62 @@ def placed(meshes: Sequence[Mesh], cell: Cell, start: float, end: float) -> Plac
     return Placed(low, high, cell, start, end)
 
 
+@dataclass(frozen=True)
+class _Members:
+    """Where things are, one row each."""
+
+    numbers: NDArray[np.int64]
+    centres: NDArray[np.float64]
+    radii: NDArray[np.float64]
+    plan_radii: NDArray[np.float64]
+    tops: NDArray[np.float64]
+    cells: NDArray[np.float64]
+    """Middle and half edge."""
+    starts: NDArray[np.float64]
+    ends: NDArray[np.float64]
+
+    def away(self, eye: NDArray[np.float64], drawn_focal: float) -> NDArray[np.float64]:
+        """Distance of the cells, as it looks with the reference focal length."""
+        away: NDArray[np.float64] = np.hypot(*(self.cells[:, :2] - eye[:2]).T) - self.cells[:, 2]
+        away *= _REFERENCE_FOCAL / drawn_focal
+        return away
+
+    def only(self, rows: NDArray[np.bool_]) -> "_Members":
+        return _Members(*(column[rows] for column in vars(self).values()))
+
+
 class Culling:
     """Knows where many fixed things are."""
 
     def __init__(self, members: Sequence[Placed]) -> None:
         boxes = np.array([(member.low, member.high) for member in members], np.float64).reshape(-1, 2, 3)
         halves = np.ptp(boxes, axis=1) / 2
-        self._centres: NDArray[np.float64] = boxes.mean(axis=1)
-        self._radii: NDArray[np.float64] = np.linalg.norm(halves, axis=1)
-        self._plan_radii: NDArray[np.float64] = np.linalg.norm(halves[:, :2], axis=1)
-        self._tops = boxes[:, 1, 2]
-        self._cells = np.array([(m.cell.x, m.cell.y, m.cell.half) for m in members]).reshape(-1, 3)
-        self._starts = np.array([m.start if m.start > 0 else -np.inf for m in members])
-        self._ends = np.array([m.end for m in members])
+        self._all = _Members(
+            np.arange(len(members)),
+            boxes.mean(axis=1),
+            np.linalg.norm(halves, axis=1),
+            np.linalg.norm(halves[:, :2], axis=1),
+            boxes[:, 1, 2],
+            np.array([(m.cell.x, m.cell.y, m.cell.half) for m in members]).reshape(-1, 3),
+            np.array([m.start if m.start > 0 else -np.inf for m in members]),
+            np.array([m.end for m in members]),
+        )
+        self._kept = lru_cache(_KEPT)(self._around)
 
     def seen(self, camera: Pinhole, screen: Screen, drawn_focal: float) -> list[int]:
-        """Which members this camera may see, in order."""
-        away = np.hypot(*(self._cells[:, :2] - camera.position[:2]).T) - self._cells[:, 2]
-        away *= _REFERENCE_FOCAL / drawn_focal
-        near = np.flatnonzero((away < self._ends) & (away >= self._starts))
-        found = near[camera.sees(self._centres[near], self._radii[near])]
-        hidden = screen.hides(self._centres[found], self._plan_radii[found], self._tops[found])
-        seen: list[int] = found[~hidden].tolist()
+        """Which members this camera, which is where the screen is, may see, in order."""
+        near = self._kept(screen, drawn_focal)
+        away = near.away(camera.position, drawn_focal)
+        shown = (away < near.ends) & (away >= near.starts) & camera.sees(near.centres, near.radii)
+        seen: list[int] = near.numbers[shown].tolist()
         return seen
+
+    def _around(self, screen: Screen, drawn_focal: float) -> _Members:
+        """What may be seen from the screen's place, whichever way one looks."""
+        away = self._all.away(screen.eye, drawn_focal)
+        more = screen.reach * _REFERENCE_FOCAL / drawn_focal
+        near = self._all.only((away - more < self._all.ends) & (away + more >= self._all.starts))
+        return near.only(~screen.hides(near.centres, near.plan_radii, near.tops))
 
 
 class CulledNodes:
