@@ -37,8 +37,9 @@ def _through_torchvision(root: Path, name: str, archive: str) -> tuple[Labelled,
     try:
         parts = [data_set(str(root), train=train, download=True) for train in (True, False)]
     except (RuntimeError, OSError) as problem:
+        reason = " ".join(str(problem).split())
         raise DataError(
-            f"{name} is not in {root} and could not be fetched ({problem}): put {archive} (or a pack, train.npz and "
+            f"{name} is not in {root} and could not be fetched ({reason}): put {archive} (or a pack, train.npz and "
             "test.npz) there, or set data_loader.settings.root to the folder that has it."
         ) from problem
     train, test = (

@@ -42,8 +42,9 @@ def _through_torchvision(root: Path) -> list[Tensor]:
     try:
         parts = [MNIST(str(root), train=train, download=True) for train in (True, False)]
     except (RuntimeError, OSError) as problem:
+        reason = " ".join(str(problem).split())
         raise DataError(
-            f"MNIST is not in {root} and could not be fetched ({problem}): put the four original .gz files into "
+            f"MNIST is not in {root} and could not be fetched ({reason}): put the four original .gz files into "
             f"{root / 'MNIST' / 'raw'}, or set data_loader.settings.root to the folder that has them."
         ) from problem
     return [values for part in parts for values in (part.data, part.targets)]
