@@ -37,6 +37,12 @@ class Shot:
     def pixel_bytes(self) -> int:
         return 4 * self.view.width * self.view.height
 
+    def message_start(self, frame: int, elapsed: float) -> bytes:
+        """Everything of the image message that comes before its pixels."""
+        start = header(self.kind, frame, elapsed, self.view.pose)
+        size = struct.pack("<IIf", self.view.width, self.view.height, self.view.fov)
+        return struct.pack("<I", len(start) + len(size) + self.pixel_bytes) + start + size
+
 
 @dataclass(frozen=True)
 class Exposure:
@@ -62,13 +68,6 @@ def shot_of(sensor: Sensor) -> Shot:
     size = int(settings["image_size_x"]), int(settings["image_size_y"])
     view = CameraView(sensor.pose, *size, float(settings["fov"]))
     return Shot(sensor.stream, KINDS[sensor.blueprint], view)
-
-
-def message_start(shot: Shot, frame: int, elapsed: float) -> bytes:
-    """Everything of an image message that comes before its pixels."""
-    start = header(shot.kind, frame, elapsed, shot.view.pose)
-    size = struct.pack("<IIf", shot.view.width, shot.view.height, shot.view.fov)
-    return struct.pack("<I", len(start) + len(size) + shot.pixel_bytes) + start + size
 
 
 def expose(renderer: Renderer, order: Order, memory: memoryview, strip: int, strips: int) -> None:

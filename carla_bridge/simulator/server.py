@@ -154,15 +154,14 @@ class SimulatorServer:
     def _order_pictures(self, cameras: Sequence[Sensor]) -> None:
         """Have pictures drawn while everything else is done."""
         self._pictures = None
-        if cameras and not self.world.settings.no_rendering:
-            order = self._studio.order(self.world.moment(), [shot_of(camera) for camera in cameras])
-            self._pictures = asyncio.create_task(self._send_pictures(order, self.world.frame, self.world.elapsed))
+        world = self.world
+        if cameras and not world.settings.no_rendering:
+            shots = [shot_of(camera) for camera in cameras]
+            ordered = self._studio.order(world.moment(), shots, world.frame, world.elapsed)
+            self._pictures = asyncio.create_task(self._send_pictures(ordered, world.frame))
 
-    async def _send_pictures(self, ordered: Ordered, frame: int, elapsed: float) -> None:
+    async def _send_pictures(self, ordered: Sequence[Ordered], frame: int) -> None:
         try:
-            images = await self._studio.collect(ordered, frame, elapsed)
+            await self._studio.deliver(ordered, self._hub.publish)
         except RuntimeError:
             log.exception("the renderer failed at frame %d", frame)
-            return
-        for stream, message in images:
-            self._hub.publish(stream, message)

@@ -80,12 +80,12 @@ class Subscriber(asyncio.Protocol):
         if not self._pending:
             self.set_aside = False
 
-    def send(self, message: bytes) -> None:
-        """Queue a message; the oldest waiting one goes if there is no room."""
+    def send(self, message: bytes | memoryview) -> None:
+        """Send a message now, or queue a copy; the oldest waiting one goes if there is no room."""
         if self._writable and not self._pending:
             self._transport.write(message)
             return
-        self._pending.append(message)
+        self._pending.append(bytes(message))
         while len(self._pending) > QUEUE:
             self._pending.popleft()
         if len(self._pending) >= QUEUE:
@@ -168,7 +168,7 @@ class StreamHub:
     def has_listeners(self, stream: int) -> bool:
         return stream in self._streams
 
-    def publish(self, stream: int, message: bytes) -> None:
+    def publish(self, stream: int, message: bytes | memoryview) -> None:
         for subscriber in self._streams.get(stream, ()):
             subscriber.send(message)
 

@@ -1,8 +1,9 @@
 """Where pictures are made: processes beside the server, each of which draws its share of every tick's pictures.
 
 Who draws what follows from the tick's views alone, so pictures do not depend on the machine. The moment is sent once
-as bytes; pixels come back through memory that all processes share. Processes end with the server, whatever way it
-ends, because their connection to it closes.
+as bytes; pixels come back through memory that all processes share, right behind what comes before them in an image
+message, so that messages go out as they lie there. Processes end with the server, whatever way it ends, because their
+connection to it closes.
 """
 
 import asyncio
@@ -13,12 +14,13 @@ import pickle
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from carla_bridge.simulator.errors import RendererLostError
 from carla_bridge.simulator.painter import FAILED
-from carla_bridge.simulator.pictures import Exposure, Order, Shot, message_start
+from carla_bridge.simulator.pictures import Exposure, Order, Shot
 from carla_bridge.simulator.scene import Moment
 
 STRIPS = 2
@@ -28,7 +30,14 @@ _FRUGAL = {
     "MALLOC_TRIM_THRESHOLD_": str(2**28),
 }
 """No threads beside the other process; and memory of images is kept for the next, for new pages cost time."""
-Ordered = Sequence[tuple[Shot, Exposure]]
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """An image message that is being drawn: whose it is, and where it lies in the shared memory."""
+
+    stream: int
+    place: slice
 
 
 class Studio:
@@ -56,29 +65,35 @@ class Studio:
         """Run as long as all processes do; raises RendererLostError when one has ended."""
         await asyncio.gather(*(painter.listen() for painter in self._painters))
 
-    def order(self, moment: Moment, shots: Sequence[Shot]) -> Ordered:
-        """Have the shots drawn; to be collected before the next order."""
-        exposures, size = [], 0
-        for shot in shots:
-            exposures.append(Exposure(shot.kind, shot.view, size))
-            size += shot.pixel_bytes
-        self._grow(size)
-        order = pickle.dumps(Order(moment, exposures, size), pickle.HIGHEST_PROTOCOL)
+    def order(self, moment: Moment, shots: Sequence[Shot], frame: int, elapsed: float) -> list[Ordered]:
+        """Have the shots drawn; to be delivered before the next order."""
+        starts = [shot.message_start(frame, elapsed) for shot in shots]
+        ordered, exposures, end = [], [], 0
+        for shot, start in zip(shots, starts, strict=True):
+            first, pixels = end, end + len(start)
+            end = pixels + shot.pixel_bytes
+            exposures.append(Exposure(shot.kind, shot.view, pixels))
+            ordered.append(Ordered(shot.stream, slice(first, end)))
+        self._grow(end)
+        order = pickle.dumps(Order(moment, exposures, end), pickle.HIGHEST_PROTOCOL)
         for painter in self._painters:
             painter.send(order)
-        return list(zip(shots, exposures, strict=True))
+        for message, start in zip(ordered, starts, strict=True):
+            self._memory[message.place.start : message.place.start + len(start)] = start
+        return ordered
 
-    async def collect(self, ordered: Ordered, frame: int, elapsed: float) -> list[tuple[int, bytes]]:
-        """(stream id, message) of every shot; RuntimeError if it could not be drawn."""
+    async def deliver(self, ordered: Sequence[Ordered], publish: Callable[[int, memoryview], None]) -> None:
+        """Publish every message when all are drawn; RuntimeError if one could not be.
+
+        What is published must not be kept: the next order overwrites it.
+        """
         failures = [failure for painter in self._painters if (failure := await painter.answer())]
         if failures:
             raise RuntimeError(failures[0])
-        messages = []
-        with memoryview(self._memory) as pixels:
-            for shot, exposure in ordered:
-                own = pixels[exposure.offset : exposure.offset + shot.pixel_bytes]
-                messages.append((shot.stream, b"".join((message_start(shot, frame, elapsed), own))))
-        return messages
+        with memoryview(self._memory) as memory:
+            for message in ordered:
+                with memory[message.place] as own:
+                    publish(message.stream, own)
 
     def close(self) -> None:
         """End the processes at once; they keep nothing that is worth waiting for."""

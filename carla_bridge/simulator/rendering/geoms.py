@@ -9,6 +9,7 @@ from panda3d.core import (
     GeomVertexData,
     GeomVertexFormat,
     LightAttrib,
+    OmniBoundingVolume,
     RenderState,
     ShadeModelAttrib,
     Texture,
@@ -48,7 +49,10 @@ def geom(mesh: Mesh, textured: bool = False) -> Geom:
 
 
 def stream_geom(rows: NDArray[np.float32], index: NDArray[np.uint32]) -> Geom:
-    """Unlit triangles for one picture or a few: `STREAM_VERTEX` as rows of four numbers, in the engine's axes."""
+    """Unlit triangles for one picture or a few: `STREAM_VERTEX` as rows of four numbers, in the engine's axes.
+
+    They are known to be in view, so the engine need not work out their bounds.
+    """
     vertices = GeomVertexData("stream", GeomVertexFormat.get_v3c4(), Geom.UH_stream)
     vertices.unclean_set_num_rows(len(rows))
     vertices.modify_array_handle(0).copy_data_from(rows)
@@ -59,6 +63,7 @@ def stream_geom(rows: NDArray[np.float32], index: NDArray[np.uint32]) -> Geom:
     handle.modify_handle().copy_data_from(index)
     made = Geom(vertices)
     made.add_primitive(faces)
+    made.set_bounds(OmniBoundingVolume())
     return made
 
 

@@ -1,6 +1,8 @@
 """What has an id of its own and stands still: traffic lights, signs and parked cars."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,12 +11,25 @@ from panda3d.core import GeomNode, PandaNode
 from carla_bridge.simulator.kinds import ObjectKind
 from carla_bridge.simulator.rendering.geoms import geom, surface_state
 from carla_bridge.simulator.rendering.meshes import signals
+from carla_bridge.simulator.rendering.occlusion import Screen
 from carla_bridge.simulator.rendering.piece import Piece
 from carla_bridge.simulator.rendering.shapes import ShapeBook
 from carla_bridge.simulator.scene import StaticObject
 
 OTHER_LOOKS = 4
 """Looks below this are states of a traffic light."""
+_KEPT = 64
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where some of the things are."""
+
+    numbers: NDArray[np.int64]
+    centres: NDArray[np.float64]
+    radii: NDArray[np.float64]
+    thickness: NDArray[np.float64]
+    """The smaller visible dimension: below two drawn pixels a thing is left out."""
 
 
 class StaticInstances:
@@ -27,11 +42,17 @@ class StaticInstances:
         self._pieces: dict[tuple[object, ...], list[Piece]] = {}
         self._nodes: dict[tuple[int, int], PandaNode] = {}
         sizes = np.array([thing.size for thing in self._things]).reshape(-1, 3)
-        self.centres = np.array([(t.pose.x, t.pose.y, t.pose.z) for t in self._things]).reshape(-1, 3)
-        self.centres[:, 2] += sizes[:, 2] / 2
-        self.radii: NDArray[np.float64] = np.linalg.norm(sizes, axis=1) / 2
-        self.thickness = np.minimum(sizes[:, 2], sizes[:, :2].max(axis=1, initial=0))
-        """The smaller visible dimension: below two drawn pixels it is left out."""
+        self._centres = np.array([(t.pose.x, t.pose.y, t.pose.z) for t in self._things]).reshape(-1, 3)
+        self._centres[:, 2] += sizes[:, 2] / 2
+        self._radii: NDArray[np.float64] = np.linalg.norm(sizes, axis=1) / 2
+        self._thickness = np.minimum(sizes[:, 2], sizes[:, :2].max(axis=1, initial=0))
+        self.around = lru_cache(_KEPT)(self._around)
+        """What may be seen from a screen's place, whichever way one looks."""
+
+    def _around(self, screen: Screen) -> Placed:
+        hidden = screen.hides(self._centres, self._radii, self._centres[:, 2] + self._radii)
+        found = np.flatnonzero(~hidden)
+        return Placed(found, self._centres[found], self._radii[found], self._thickness[found])
 
     def thing(self, index: int) -> StaticObject:
         return self._things[index]

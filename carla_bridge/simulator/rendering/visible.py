@@ -56,17 +56,15 @@ class Instances:
 
     def visible(self, camera: Pinhole, screen: Screen, scene: Scene, lights: Mapping[int, int]) -> list[VisiblePart]:
         """All parts that may be seen, nearest first."""
-        statics = self._statics
-        count = len(statics.radii)
-        centres = np.concatenate([statics.centres, scene.centres])
-        radii = np.concatenate([statics.radii, scene.radii])
-        thickness = np.concatenate([statics.thickness, scene.thickness])
-        ids = scene.moving.ids
+        statics, still, ids = self._statics, self._statics.around(screen), scene.moving.ids
+        count = len(still.numbers)
+        bounds = [still.centres, scene.centres], [still.radii, scene.radii], [still.thickness, scene.thickness]
         found: list[tuple[float, VisiblePart]] = []
-        for index, distance, near in _seen(camera, screen, centres, radii, thickness):
+        for index, distance, near in _seen(camera, screen, *map(np.concatenate, bounds)):
             if index < count:
-                thing = statics.thing(index)
-                node = statics.node(index, min(lights.get(thing.object_id, OFF), OFF), near)
+                number = int(still.numbers[index])
+                thing = statics.thing(number)
+                node = statics.node(number, min(lights.get(thing.object_id, OFF), OFF), near)
                 found.append((distance, VisiblePart(node, thing.tag, thing.object_id)))
                 continue
             object_id = ids[index - count] % 65536
