@@ -76,6 +76,7 @@ def _setting(plan: dict[str, Any], name: str, summary: dict[str, Any]) -> str:
         "rounds": plan["aggregator"]["settings"]["rounds_to_train"],
         "shift at round": summary["shift_round"],
         "seconds per round": loader.get("seconds_per_round"),
+        "begins with": _beginning(plan),
         "model": training["model"]["template"],
         "buffer": training.get("buffer", {}).get("capacity", 200),
         "optimiser": ", ".join(f"{k} {v}" for k, v in training["optimizer"].items()),
@@ -83,6 +84,13 @@ def _setting(plan: dict[str, Any], name: str, summary: dict[str, Any]) -> str:
     }
     rows = (f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items() if v is not None)
     return f"<dl>{''.join(rows)}</dl>"
+
+
+def _beginning(plan: dict[str, Any]) -> str | None:
+    if chosen := plan.get("warm_up"):
+        return f"a model warmed up by {chosen['rounds']} passes over {chosen['seconds']} s of the first region"
+    given = plan["task_runner"]["settings"].get("initial_model")
+    return f"the model {given}" if given else None
 
 
 def _table(summary: dict[str, Any]) -> str:

@@ -62,7 +62,9 @@ def _training_plan(plan: Plan, name: str, chosen: WarmUp) -> Plan:
     settings |= {"method": "fedavg", "fedagem": False, "buffer": {"capacity": 0}}
     for unused in ("method_settings", "buffer_gradient_samples"):
         settings.pop(unused, None)
-    for stage in training["assigner"]["settings"]["stages"]:
+    rounds = training["assigner"]["settings"]
+    rounds["stages"] = [stage for stage in rounds["stages"] if stage.get("rounds") != "first"]
+    for stage in rounds["stages"]:
         if "evaluate" in stage["tasks"]:
             stage["every"] = chosen.rounds
     for section in ("carla", "driving", "warm_up"):
