@@ -68,6 +68,7 @@ def test_two_vehicles_drive_and_learn(small_plan: Path, tmp_path: Path) -> None:
     page = (run / "report.html").read_text()
     assert "ground truth" in page
     assert "after round 2" in page
+    assert "warmed up by 2 passes over 3 s" in page
     left = [
         p.info["cmdline"] for p in psutil.process_iter(["cmdline"]) if str(run) in " ".join(p.info["cmdline"] or [])
     ]

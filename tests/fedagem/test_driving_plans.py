@@ -11,7 +11,6 @@ from fedagem.driving import DrivingSettings
 from fedagem.errors import PlanError
 from fedagem.plan import load_plan
 from fedagem.settings import parse_settings
-from fedagem.warm_up import warm_up
 
 
 @pytest.fixture(scope="module")
@@ -67,28 +66,6 @@ def test_an_evaluation_drive_needs_time(plan, seconds):
     plan["driving"]["evaluation_seconds"] = seconds
     with pytest.raises(PlanError, match=r"driving\.evaluation_seconds must be positive"):
         add_evaluation_frames(plan, "demo")
-
-
-@pytest.mark.parametrize("chosen", [{"seconds": 0, "rounds": 3}, {"seconds": 60, "rounds": 0}])
-def test_a_warm_up_needs_time_and_rounds(plan, chosen):
-    plan["warm_up"] = chosen
-    with pytest.raises(PlanError, match=r"warm_up needs positive seconds and rounds"):
-        warm_up(plan, "demo")
-
-
-def test_a_warm_up_is_a_drive(repository):
-    plan = load_plan(repository / "plan" / "rotated_digits.yaml")
-    plan["warm_up"] = {"seconds": 60, "rounds": 3}
-    with pytest.raises(PlanError, match="warm_up is for driving plans"):
-        warm_up(plan, "digits")
-
-
-def test_a_plan_that_names_its_initial_model_is_not_warmed_up(plan):
-    plan["warm_up"] = {"seconds": 60, "rounds": 3}
-    plan["task_runner"]["settings"]["initial_model"] = "mine.pbuf"
-    before = copy.deepcopy(plan)
-    warm_up(plan, "demo")
-    assert plan == before
 
 
 def test_frames_that_nobody_drives_are_not_waited_for(plan):
