@@ -4,8 +4,6 @@ CARLA is reached through the `carla-bridge` command only; this room knows nothin
 """
 
 import copy
-import hashlib
-import json
 import socket
 import subprocess
 import sys
@@ -17,7 +15,7 @@ import yaml
 
 from fedagem.driving import StreamAddress
 from fedagem.errors import FedAGemError, PlanError
-from fedagem.plan import Plan
+from fedagem.plan import Plan, digest_of
 from fedagem.settings import parse_settings
 
 _STREAM_SECONDS = 5.0
@@ -162,8 +160,7 @@ def _replay(plan: Plan, place: Path, repeat: bool) -> None:
 def _record(section: dict[str, Any], settings: DriveSettings, seconds: float, name: str) -> Path:
     """A recording of this drive; one made before with the same settings is used again, an unfinished one finished."""
     recipe = {"carla": section, "seconds": seconds, "jpeg_quality": settings.jpeg_quality}
-    digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:10]
-    place = (Path(settings.snippets).expanduser() / f"{name}-{digest}").resolve()
+    place = (Path(settings.snippets).expanduser() / f"{name}-{digest_of(recipe)}").resolve()
     if (place / "recording.json").exists():
         return place
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,9 @@
 """Plans: reading them, changing them from the command line, and refusing what cannot work before anything starts."""
 
 import dataclasses
+import hashlib
 import importlib.util
+import json
 import re
 import typing
 from collections.abc import Iterable
@@ -149,6 +151,11 @@ def run_name(plan: Plan, plan_path: Path) -> str:
     training = plan["task_runner"]["settings"]
     method = training.get("method", "fedavg") + ("+fedagem" if training.get("fedagem", True) else "")
     return f"{plan_path.stem}-{method}-seed{plan['data_loader']['settings']['seed']}"
+
+
+def digest_of(settings: dict[str, Any]) -> str:
+    """A short name for settings: the same settings, the same name."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def known_paths(plan: Plan) -> list[str]:

@@ -5,8 +5,6 @@ cannot forget.
 """
 
 import copy
-import hashlib
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +12,7 @@ from pathlib import Path
 from fedagem.batch import Job, run_jobs
 from fedagem.drive import replay_first_region
 from fedagem.errors import PlanError
-from fedagem.plan import Plan
+from fedagem.plan import Plan, digest_of
 from fedagem.settings import parse_settings
 
 
@@ -44,8 +42,7 @@ def warm_up(plan: Plan, name: str) -> None:
             "warm_up is for driving plans: a benchmark's plan may name its task_runner.settings.initial_model."
         )
     training = _training_plan(plan, name, chosen)
-    digest = hashlib.sha256(json.dumps(training, sort_keys=True).encode()).hexdigest()[:10]
-    place = Path("runs").resolve() / f"{name}-warm-up-{digest}"
+    place = Path("runs").resolve() / f"{name}-warm-up-{digest_of(training)}"
     workers = min(os.cpu_count() or 1, len(loader["vehicles"]))
     job = Job(f"warm-up, seed {loader['seed']}", training, f"{name}-warm-up", place, workers=workers)
     run_jobs([job], parallel=1)

@@ -1,7 +1,6 @@
 """The runs behind a study: every variation, with and without Fed-A-GEM, for every seed."""
 
 import copy
-import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -9,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from fedagem.batch import Job
-from fedagem.plan import Plan, change_plan, check_plan, check_sections, load_plan, set_in_plan, set_rounds, set_seed
+from fedagem.plan import (
+    Plan,
+    change_plan,
+    check_plan,
+    check_sections,
+    digest_of,
+    load_plan,
+    set_in_plan,
+    set_rounds,
+    set_seed,
+)
 from fedagem.studies.study import SIDES, Part, Row, Scale, Study, load_scale
 
 
@@ -96,6 +105,6 @@ def resolve_plan(
 
 
 def _directory_name(part: Part, row: Row, side: str, seed: int, plan: Plan) -> str:
-    content = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:10]
+    content = digest_of(plan)
     method = f"{row.method}+fedagem" if side == "with" else row.method
     return re.sub(r"[^\w+.-]", "_", f"{part.plan}-{method}-{content}-seed{seed}")
