@@ -23,6 +23,9 @@ KINDS = {
 
 GRID = 8
 """Strips begin at multiples of this many columns."""
+WORTH_CUTTING = 250_000
+"""Pixels from which on strips of a picture are drawn sooner than the whole: half of a small one takes almost as long,
+and keeps the other processor from what else there is to do."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,8 @@ def shares(views: Sequence[CameraView], strip: int, strips: int) -> dict[CameraV
 
     A strip costs more than its share of the whole, but views that are left over would keep one process waiting.
     """
+    if len(views) == 1 and views[0].width * views[0].height < WORTH_CUTTING:
+        return {views[0]: range(views[0].width if strip == 0 else 0)}
     alike: dict[tuple[int, int], list[CameraView]] = {}
     for view in views:
         alike.setdefault((view.width, view.height), []).append(view)

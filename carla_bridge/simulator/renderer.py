@@ -1,6 +1,7 @@
 """Draws the town with Panda3D's software renderer: colour, identity and depth from one pass per view."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from carla_bridge.simulator.rendering.actors import Cast
@@ -39,6 +40,8 @@ class PandaRenderer:
         self._weather = Weather()
         self._light = light_of(self._weather)
         self._lamps.shine(self._light)
+        self._beside = ThreadPoolExecutor(1, "backdrop")
+        """Works while the engine draws, which it does without holding up the interpreter."""
 
     def draw(self, moment: Moment, views: Sequence[CameraView]) -> list[Picture]:
         """Pictures of the same moment, one per view, in order; deterministic for equal arguments."""
@@ -57,12 +60,14 @@ class PandaRenderer:
             self._scenery.show(camera, screen, drawn_focal, still)
             self._shadows.lay(scene, camera, light)
             parts = self._instances.visible(camera, screen, scene, moment.traffic_lights)
+            backdrop = self._beside.submit(self._compositor.backdrop, camera, light)
             drawn = self._instances.draw(camera, parts, tuple(light.horizon.tolist()))
-            pictures.append(_cut(self._compositor.finish(drawn, camera, light), view))
+            pictures.append(_cut(self._compositor.finish(drawn, backdrop.result(), light), view))
         return pictures
 
     def close(self) -> None:
         """Release buffers and the engine."""
+        self._beside.shutdown()
         self._engine.close()
 
 

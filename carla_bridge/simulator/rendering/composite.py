@@ -1,10 +1,13 @@
 """From what the engine drew to the finished picture: ground, sky and air, laid over whole images at once.
 
+What follows from the camera alone is the backdrop, which can be made while the engine draws.
+
 Images are kept as separate planes of blue, green and red: whole-array arithmetic on them is several times faster
 than on interleaved pixels.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import cv2
 import numpy as np
@@ -12,10 +15,10 @@ from numpy.typing import NDArray
 
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.engine import metres
-from carla_bridge.simulator.rendering.groundcover import GroundCover
+from carla_bridge.simulator.rendering.groundcover import Cover, GroundCover
 from carla_bridge.simulator.rendering.ids import glow_of_codes
 from carla_bridge.simulator.rendering.light import Light, Rgb
-from carla_bridge.simulator.rendering.rays import Image, Rays, rays_of
+from carla_bridge.simulator.rendering.rays import Image, rays_of
 from carla_bridge.simulator.rendering.sky import Sky
 from carla_bridge.simulator.rendering.visible import Identified
 from carla_bridge.simulator.scene import Picture, Town
@@ -27,6 +30,16 @@ _WINDOW_LIGHT = np.array([1.0, 0.78, 0.47], np.float32)
 """Red, green, blue of a lit window."""
 
 
+@dataclass(frozen=True)
+class Backdrop:
+    """What a camera would see of an empty world."""
+
+    nearness: Image
+    """1 / metres to the ground, shaped like a ray's rise."""
+    cover: Cover | None
+    sky: NDArray[np.uint8]
+
+
 class Compositor:
     """Finishes pictures of one town."""
 
@@ -35,17 +48,22 @@ class Compositor:
         self._sky = Sky()
         self._glow = glow_of_codes()
 
-    def finish(self, drawn: Identified, camera: Pinhole, light: Light) -> Picture:
-        """Every pixel times a gain plus an added light: shadows and stains, water, lit windows, and the air."""
+    def backdrop(self, camera: Pinhole, light: Light) -> Backdrop:
+        """To be used for one picture."""
         rays = rays_of(camera)
-        depth = metres(drawn.steps, rays.nearness_of_ground())
+        return Backdrop(rays.nearness_of_ground(), self._ground.cover(rays, light), self._sky.colours(rays, light))
+
+    def finish(self, drawn: Identified, backdrop: Backdrop, light: Light) -> Picture:
+        """Every pixel times a gain plus an added light: shadows and stains, water, lit windows, and the air."""
+        depth = metres(drawn.steps, backdrop.nearness)
         np.minimum(depth, np.float32(FARTHEST), out=depth)
         through = _through_air(depth, light)
         gain = through.copy()
         glows: list[tuple[Image, Rgb]] = []
-        mirror = self._ground.cover(gain, drawn, rays, light)
-        if mirror is not None:
-            glows.append((mirror, light.horizon))
+        if backdrop.cover is not None:
+            mirror = self._ground.lay(backdrop.cover, gain, drawn, light)
+            if mirror is not None:
+                glows.append((mirror, light.horizon))
         if light.night > 0:
             glow = np.take(self._glow * np.float32(light.night), drawn.codes)
             glows.append((glow, _WINDOW_LIGHT))
@@ -56,15 +74,8 @@ class Compositor:
         veil = np.float32(255) - full
         planes = [_lit(drawn.colours, index, gain, [(veil, light.haze), *glows]) for index in range(3)]
         bgra = _bytes(cv2.merge([*planes, np.full(depth.shape, 255, np.uint8)]))
-        self._put_sky(bgra, drawn.codes == Tag.SKY, rays, light)
+        cv2.copyTo(backdrop.sky, (drawn.codes == Tag.SKY).view(np.uint8), bgra)
         return Picture(bgra, drawn.tags, drawn.object_ids, depth)
-
-    def _put_sky(self, bgra: NDArray[np.uint8], sky: NDArray[np.bool_], rays: Rays, light: Light) -> None:
-        rows = np.flatnonzero(sky.any(axis=1))
-        if len(rows):
-            band = slice(int(rows[0]), int(rows[-1]) + 1)
-            colours = self._sky.colours(rays.rows(band.start, band.stop), light)
-            cv2.copyTo(colours, sky[band].view(np.uint8), bgra[band])
 
 
 def _through_air(depth: Image, light: Light) -> Image:

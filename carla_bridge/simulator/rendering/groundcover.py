@@ -1,5 +1,7 @@
 """What lies on the ground: shadows, stains, grain and water, looked up for whole images of ground pixels."""
 
+from dataclasses import dataclass
+
 import cv2
 import numpy as np
 
@@ -18,6 +20,18 @@ _GRAIN_FADES = 20.0
 _SOAKING = {Tag.ROAD: 1.0, Tag.ROAD_LINE: 0.8, Tag.SIDEWALK: 0.7, Tag.GROUND: 0.7}
 
 
+@dataclass(frozen=True)
+class Cover:
+    """What a camera would see lying on the ground if nothing stood on it."""
+
+    band: slice
+    """The rows that look down."""
+    factor: Image
+    """By which shadows, stains and grain change the brightness of each of their pixels."""
+    distance: Image
+    """Metres to the ground, shaped like a ray's rise."""
+
+
 class GroundCover:
     """Changes the colours of ground pixels."""
 
@@ -29,26 +43,31 @@ class GroundCover:
         for tag, share in _SOAKING.items():
             self._soaks[tag] = share
 
-    def cover(self, gain: Image, drawn: Identified, rays: Rays, light: Light) -> Image | None:
-        """Multiply the gain of ground pixels by what lies there.
-
-        Returns how far wet ones mirror the sky, the more the farther, or nothing if all is dry.
-        """
+    def cover(self, rays: Rays, light: Light) -> Cover | None:
+        """What lies on the ground; nothing where the camera does not look down."""
         rows = np.flatnonzero((rays.rise() < 0).any(axis=1))
         if not len(rows):
             return None
         band = slice(int(rows[0]), int(rows[-1]) + 1)
-        ground, solid = rays.rows(band.start, band.stop), drawn.steps[band] > 0
+        ground = rays.rows(band.start, band.stop)
         distance = ground.to_height(0.0)
         distance = np.where((distance < 0) | (distance > _FARTHEST), np.float32(_FARTHEST), distance)
         factor = self._tone(ground, distance, light)
         self._add_grain(factor, ground, distance)
+        return Cover(band, factor, distance)
+
+    def lay(self, cover: Cover, gain: Image, drawn: Identified, light: Light) -> Image | None:
+        """Multiply the gain of ground pixels by what lies there.
+
+        Returns how far wet ones mirror the sky, the more the farther, or nothing if all is dry.
+        """
+        band, factor, solid = cover.band, cover.factor, drawn.steps[cover.band] > 0
         mirror = None
         if light.wetness > 0:
             soaked = np.take(self._soaks * np.float32(light.wetness), drawn.codes[band])
             factor *= 1 - np.float32(0.42) * soaked
             mirror = np.zeros_like(gain)
-            mirror[band] = soaked * np.clip(0.06 + distance * np.float32(0.011), 0, 0.42)
+            mirror[band] = soaked * np.clip(0.06 + cover.distance * np.float32(0.011), 0, 0.42)
             mirror[band][solid] = 0
         np.copyto(factor, np.float32(1), where=solid)
         gain[band] *= factor

@@ -29,7 +29,7 @@ class Sky:
         self._light: Light | None = None
 
     def colours(self, rays: Rays, light: Light) -> NDArray[np.uint8]:
-        """(h, w, 4) blue, green, red, 255 for the given rows of rays; worked out for every fourth row and column."""
+        """(h, w, 4) blue, green, red, 255; worked out for every fourth row and column."""
         size = (len(rays.along_columns[0]), len(rays.down_rows[0]))
         rays = rays.thinned(_THINNED)
         if light is not self._light:

@@ -112,6 +112,44 @@ def test_what_buildings_hide_is_never_missed(renderer, monkeypatch):
     views = [view(x=x, y=y, yaw=yaw) for x, y, yaw in ((-2, 0, 20), (20, 5, -60), (75, -12, 35), (40, 18, 150))]
     culled = renderer.draw(Moment.of(traffic()), views)
     monkeypatch.setattr(occlusion.Screen, "hides", lambda self, centres, radii, tops: np.zeros(len(centres), bool))
-    for with_culling, without in zip(culled, renderer.draw(Moment.of(traffic()), views), strict=True):
+    all_seeing = PandaRenderer(street())
+    for with_culling, without in zip(culled, all_seeing.draw(Moment.of(traffic()), views), strict=True):
         differing = (with_culling.tag != without.tag) | (with_culling.object_id != without.object_id)
         assert differing.sum() <= 10
+    all_seeing.close()
+
+
+def blocked(eye: np.ndarray, points: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """(points, boxes): which straight lines from the eye to the points meet which upright boxes, seen from above."""
+    along = points[:, None] - eye
+    first, second = (low - eye) / along, (high - eye) / along
+    enters, leaves = np.minimum(first, second).max(axis=2), np.maximum(first, second).min(axis=2)
+    meets: np.ndarray = (enters <= leaves) & (enters > 0) & (enters < 1)
+    return meets
+
+
+def test_what_is_hidden_from_a_place_is_hidden_from_everywhere_in_it():
+    random = np.random.default_rng(3)
+    middles, sizes = random.uniform(-80, 80, (30, 2)), random.uniform((2, 2, 3), (30, 30, 20), (30, 3))
+    low, high = middles - sizes[:, :2] / 2, middles + sizes[:, :2] / 2
+    occluders = occlusion.Occluders(
+        [
+            thing(ObjectKind.BUILDING, (x, y, 0), (length, width, height))
+            for (x, y), (length, width, height) in zip(middles, sizes, strict=True)
+        ]
+    )
+    centres = np.column_stack([random.uniform(-120, 120, (300, 2)), np.ones(300)])
+    radii, tops = random.uniform(0.1, 4, 300), random.uniform(1, 12, 300)
+    turns = np.linspace(0, 2 * np.pi, 8)
+    found = 0
+    for _ in range(40):
+        place, height = random.uniform(-60, 60, 2), random.uniform(1, 4)
+        hidden = np.flatnonzero(occluders.seen_from(place[0], place[1], height, 2.5).hides(centres, radii, tops))
+        found += len(hidden)
+        for angle in random.uniform(0, 2 * np.pi, 6):
+            eye = place + 2.499 * np.array([np.cos(angle), np.sin(angle)])
+            for turn in turns:
+                rim = centres[hidden, :2] + radii[hidden, None] * np.array([np.cos(turn), np.sin(turn)])
+                tall = (sizes[:, 2] > height) & (sizes[:, 2] >= tops[hidden, None])
+                assert (blocked(eye, rim, low, high) & tall).any(axis=1).all()
+    assert found > 500

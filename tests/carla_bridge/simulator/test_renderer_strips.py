@@ -89,3 +89,9 @@ def test_views_of_one_size_are_dealt_out_whole_and_the_odd_one_is_cut():
 def test_views_of_different_sizes_are_cut_so_that_no_process_waits():
     large, small = view(), CameraView(Pose(0, 0, 2), 64, 40, 90.0)
     assert shares([large, small], 0, 2) == {large: range(208), small: range(32)}
+
+
+def test_a_view_alone_is_cut_only_if_it_is_large():
+    small, large = view(), CameraView(Pose(0, 0, 2), 800, 600, 90.0)
+    assert [shares([small], strip, 2)[small] for strip in range(2)] == [range(416), range(0)]
+    assert [shares([large], strip, 2)[large] for strip in range(2)] == [range(400), range(400, 800)]
