@@ -38,18 +38,16 @@ class PandaRenderer:
         self._lamps = Lamps(self._engine.root)
         self._shadows = ContactShadows(self._engine.root)
         self._weather = Weather()
-        self._light = light_of(self._weather)
-        self._lamps.shine(self._light)
+        self._set_light()
         self._beside = ThreadPoolExecutor(1, "backdrop")
         """Works while the engine draws, which it does without holding up the interpreter."""
 
     def draw(self, moment: Moment, views: Sequence[CameraView]) -> list[Picture]:
         """Pictures of the same moment, one per view, in order; deterministic for equal arguments."""
         if moment.weather != self._weather:
-            self._weather, self._light = moment.weather, light_of(moment.weather)
-            self._lamps.shine(self._light)
-        light = self._light
-        still = baked(light)
+            self._weather = moment.weather
+            self._set_light()
+        light, still = self._light, self._still
         scene = self._cast.scene(moment.moving)
         pictures = []
         for view in views:
@@ -64,6 +62,11 @@ class PandaRenderer:
             drawn = self._instances.draw(camera, parts, tuple(light.horizon.tolist()))
             pictures.append(_cut(self._compositor.finish(drawn, backdrop.result(), light), view))
         return pictures
+
+    def _set_light(self) -> None:
+        self._light = light_of(self._weather)
+        self._still = baked(self._light)
+        self._lamps.shine(self._light)
 
     def close(self) -> None:
         """Release buffers and the engine."""

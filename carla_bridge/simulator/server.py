@@ -1,6 +1,7 @@
 """The simulator as a server: the clock of the world, and the sockets that clients talk to."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import Sequence
 
@@ -65,6 +66,7 @@ class SimulatorServer:
 
     async def serve_forever(self) -> None:
         """Run until cancelled; raises RendererLostError when pictures can no longer be drawn."""
+        gc.freeze()  # what the town is made of stays; not to be looked through again and again
         clock = asyncio.create_task(self._run_clock())
         try:
             await self._studio.run()

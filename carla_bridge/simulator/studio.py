@@ -20,7 +20,7 @@ from pathlib import Path
 
 from carla_bridge.simulator.errors import RendererLostError
 from carla_bridge.simulator.painter import FAILED
-from carla_bridge.simulator.pictures import Exposure, Order, Shot
+from carla_bridge.simulator.pictures import Exposure, Order, Shot, shares
 from carla_bridge.simulator.scene import Moment
 
 STRIPS = 2
@@ -49,6 +49,8 @@ class Studio:
         self._memory_file = os.memfd_create("pictures")
         self._memory = mmap.mmap(-1, 1)
         self._painters = [_Painter(number) for number in range(STRIPS)]
+        self._busy: list[_Painter] = []
+        """Those that have a share of the last order."""
 
     async def open(self) -> None:
         """Start the processes, which load what they need meanwhile."""
@@ -76,7 +78,9 @@ class Studio:
             ordered.append(Ordered(shot.stream, slice(first, end)))
         self._grow(end)
         order = pickle.dumps(Order(moment, exposures, end), pickle.HIGHEST_PROTOCOL)
-        for painter in self._painters:
+        views = list(dict.fromkeys(shot.view for shot in shots))
+        self._busy = [painter for painter in self._painters if any(shares(views, painter.number, STRIPS).values())]
+        for painter in self._busy:
             painter.send(order)
         for message, start in zip(ordered, starts, strict=True):
             self._memory[message.place.start : message.place.start + len(start)] = start
@@ -87,7 +91,7 @@ class Studio:
 
         What is published must not be kept: the next order overwrites it.
         """
-        failures = [failure for painter in self._painters if (failure := await painter.answer())]
+        failures = [failure for painter in self._busy if (failure := await painter.answer())]
         if failures:
             raise RuntimeError(failures[0])
         with memoryview(self._memory) as memory:
@@ -113,7 +117,7 @@ class _Painter:
     """One drawing process, as the server sees it."""
 
     def __init__(self, number: int) -> None:
-        self._number = number
+        self.number = number
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: asyncio.Queue[bytes] = asyncio.Queue()
         self._reader: asyncio.StreamReader
@@ -127,7 +131,7 @@ class _Painter:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "carla_bridge.simulator.painter"),
-                    *map(str, (theirs.fileno(), memory_file, self._number, STRIPS)),
+                    *map(str, (theirs.fileno(), memory_file, self.number, STRIPS)),
                     renderer,
                 ],
                 pass_fds=(theirs.fileno(), memory_file),

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from panda3d.core import Geom, GeomNode, PandaNode, RenderState
+from panda3d.core import Geom, GeomNode, RenderState
 
 from carla_bridge.simulator.rendering.camera import rotations
 from carla_bridge.simulator.rendering.engine import transform
 from carla_bridge.simulator.rendering.geoms import geom, surface_state
+from carla_bridge.simulator.rendering.instances import VisiblePart
 from carla_bridge.simulator.rendering.looks import Look, Part, look_of, parts_of
 from carla_bridge.simulator.scene import MovingObjects
 
@@ -17,10 +18,10 @@ _KEPT_LOOKS = 1500
 
 @dataclass
 class _Figure:
-    """An actor's nodes at one level of detail."""
+    """An actor at one level of detail."""
 
     look: Look
-    nodes: list[tuple[PandaNode, int]]
+    parts: list[VisiblePart]
 
 
 @dataclass(frozen=True)
@@ -61,31 +62,31 @@ class Cast:
             2 * np.minimum(extents[:, 2], extents[:, :2].max(axis=1, initial=0)),
         )
 
-    def figure(self, scene: Scene, index: int, near: bool) -> list[tuple[PandaNode, int]]:
-        """The nodes of one actor, in place, each with the tag of its pixels."""
+    def figure(self, scene: Scene, index: int, near: bool) -> list[VisiblePart]:
+        """The parts of one actor, in place."""
         actor = scene.moving[index]
         look = look_of(actor, near)
         figure = self._figures.get((actor.actor_id, near))
         if figure is None or figure.look != look:
-            figure = _Figure(look, self._nodes(look))
+            figure = _Figure(look, self._parts(look, actor.actor_id % 65536))
             self._figures[actor.actor_id, near] = figure
         place = transform(scene.axes[index], scene.positions[index])
-        for node, _ in figure.nodes:
-            node.set_transform(place)
-        return figure.nodes
+        for part in figure.parts:
+            part.node.set_transform(place)
+        return figure.parts
 
-    def _nodes(self, look: Look) -> list[tuple[PandaNode, int]]:
+    def _parts(self, look: Look, object_id: int) -> list[VisiblePart]:
         if look not in self._geoms:
             if len(self._geoms) >= _KEPT_LOOKS:
                 self._geoms.clear()
             self._geoms[look] = [(_shapes(part), part.tag) for part in parts_of(look)]
-        nodes = []
+        parts = []
         for shapes, tag in self._geoms[look]:
             node = GeomNode(look.blueprint)
             for shape, state in shapes:
                 node.add_geom(shape, state)
-            nodes.append((node, tag))
-        return nodes
+            parts.append(VisiblePart(node, tag, object_id))
+        return parts
 
 
 def _shapes(part: Part) -> list[tuple[Geom, RenderState]]:

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from carla_bridge.simulator.posing import rotation
 from carla_bridge.simulator.scene import CameraView
 
 Floats = NDArray[np.float64]
@@ -17,6 +18,8 @@ def rotations(degrees: Floats) -> Floats:
     Pitch is nose up, yaw clockwise from above, roll right side down; applied in Unreal's order.
     """
     (sp, sy, sr), (cp, cy, cr) = np.sin(np.radians(degrees)).T, np.cos(np.radians(degrees)).T
+    if not (sp.any() or sr.any()):
+        return _turned(cy, sy)
     matrix = np.empty((len(degrees), 3, 3))
     matrix[:, 0, 0] = cp * cy
     matrix[:, 1, 0] = cp * sy
@@ -27,6 +30,16 @@ def rotations(degrees: Floats) -> Floats:
     matrix[:, 0, 2] = -cy * sp * cr - sy * sr
     matrix[:, 1, 2] = -sy * sp * cr + cy * sr
     matrix[:, 2, 2] = cp * cr
+    return matrix
+
+
+def _turned(cy: Floats, sy: Floats) -> Floats:
+    """The matrices of what stands upright, as almost everything does."""
+    matrix = np.zeros((len(cy), 3, 3))
+    matrix[:, 0, 0] = matrix[:, 1, 1] = cy
+    matrix[:, 1, 0] = sy
+    matrix[:, 0, 1] = -sy
+    matrix[:, 2, 2] = 1.0
     return matrix
 
 
@@ -69,5 +82,5 @@ def pinhole(view: CameraView) -> Pinhole:
         view.width / (2 * np.tan(np.radians(view.fov) / 2)),
         view.width / 2 - view.shown.start,
         np.array([pose.x, pose.y, pose.z]),
-        rotations(np.array([[pose.pitch, pose.yaw, pose.roll]]))[0],
+        rotation(pose),
     )

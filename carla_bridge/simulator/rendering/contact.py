@@ -55,9 +55,10 @@ class ContactShadows:
         middle = positions[:, :2] + push * extents[:, 2:]
         rows = np.zeros((count, 4, 4), STREAM_VERTEX)
         rows["point"][..., :2] = (grid + middle[:, None, None])[..., ::-1]
-        rows["colour"][:, 1:3, 1:3, 3] = round(255 * min(_FAINTEST + 0.6 * light.shadow, _DARKEST))
+        rows["point"][..., 3] = 1
+        rows["colour"][:, 1:3, 1:3, 3] = round(255 * min(_FAINTEST + 0.6 * light.shadow, _DARKEST)) / 255
         order = np.lexsort(positions.T)
-        self._node.add_geom(stream_geom(rows.view(np.float32).reshape(count, 64)[order].reshape(-1, 4), _index(count)))
+        self._node.add_geom(stream_geom(rows[order].reshape(-1).view(np.float32).reshape(-1, 8), _index(count)))
 
 
 def _index(count: int) -> NDArray[np.uint32]:

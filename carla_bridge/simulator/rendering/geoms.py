@@ -1,13 +1,17 @@
 """Meshes in the engine's own form."""
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 from panda3d.core import (
     Geom,
     GeomEnums,
     GeomTriangles,
+    GeomVertexArrayFormat,
     GeomVertexData,
     GeomVertexFormat,
+    InternalName,
     LightAttrib,
     OmniBoundingVolume,
     RenderState,
@@ -18,23 +22,22 @@ from panda3d.core import (
 
 from carla_bridge.simulator.rendering.mesh import Mesh, cross
 
-_VERTEX = np.dtype([("point", "3f4"), ("normal", "3f4"), ("colour", "4u1"), ("uv", "2f4")])
-STREAM_VERTEX = np.dtype([("point", "3f4"), ("colour", "4u1")])
-_PLAIN_VERTEX = np.dtype([("point", "3f4"), ("normal", "3f4"), ("colour", "4u1")])
+_STREAM = [("point", "4f4"), ("colour", "4f4")]
+_PLAIN = [*_STREAM, ("normal", "3f4"), ("unused", "f4")]
+STREAM_VERTEX, _PLAIN_VERTEX = np.dtype(_STREAM), np.dtype(_PLAIN)
+_TEXTURED_VERTEX = np.dtype([*_PLAIN, ("uv", "2f4"), ("unused_too", "2f4")])
+"""The engine reads four numbers at a multiple of 16 bytes as they are, and converts anything else at every use."""
 
 
 def geom(mesh: Mesh, textured: bool = False) -> Geom:
     """The mesh, with its triangles ordered so that each faces where its normal points."""
-    layout = _VERTEX if textured else _PLAIN_VERTEX
-    rows = np.empty(len(mesh.points), layout)
-    rows["point"] = mesh.points[:, [1, 0, 2]]
+    layout = _TEXTURED_VERTEX if textured else _PLAIN_VERTEX
+    rows = vertices_of(mesh, layout)
     rows["normal"] = mesh.normals[:, [1, 0, 2]]
-    rows["colour"] = mesh.colours
     if textured:
         rows["uv"] = mesh.uv
     triangles = outward(mesh)
-    form = GeomVertexFormat.get_v3n3c4t2() if textured else GeomVertexFormat.get_v3n3c4()
-    vertices = GeomVertexData("mesh", form, Geom.UH_static)
+    vertices = GeomVertexData("mesh", _format(layout), Geom.UH_static)
     vertices.unclean_set_num_rows(len(rows))
     vertices.modify_array_handle(0).copy_data_from(rows.tobytes())
     faces = GeomTriangles(Geom.UH_static)
@@ -48,12 +51,27 @@ def geom(mesh: Mesh, textured: bool = False) -> Geom:
     return made
 
 
+def vertices_of(mesh: Mesh, layout: np.dtype[np.void]) -> NDArray[np.void]:
+    """The points and colours of a mesh in the engine's axes."""
+    rows = np.zeros(len(mesh.points), layout)
+    rows["point"][:, :3] = mesh.points[:, [1, 0, 2]]
+    rows["point"][:, 3] = 1
+    rows["colour"] = shares(mesh.colours)
+    return rows
+
+
+def shares(colours: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Colours from 0 to 255 as the engine counts, from 0 to 1."""
+    found: NDArray[np.float32] = np.divide(colours, np.float32(255), dtype=np.float32)
+    return found
+
+
 def stream_geom(rows: NDArray[np.float32], index: NDArray[np.uint32]) -> Geom:
-    """Unlit triangles for one picture or a few: `STREAM_VERTEX` as rows of four numbers, in the engine's axes.
+    """Unlit triangles for one picture or a few: `STREAM_VERTEX` as rows of eight numbers, in the engine's axes.
 
     They are known to be in view, so the engine need not work out their bounds.
     """
-    vertices = GeomVertexData("stream", GeomVertexFormat.get_v3c4(), Geom.UH_stream)
+    vertices = GeomVertexData("stream", _format(STREAM_VERTEX), Geom.UH_stream)
     vertices.unclean_set_num_rows(len(rows))
     vertices.modify_array_handle(0).copy_data_from(rows)
     faces = GeomTriangles(Geom.UH_stream)
@@ -65,6 +83,21 @@ def stream_geom(rows: NDArray[np.float32], index: NDArray[np.uint32]) -> Geom:
     made.add_primitive(faces)
     made.set_bounds(OmniBoundingVolume())
     return made
+
+
+@cache
+def _format(layout: np.dtype[np.void]) -> GeomVertexFormat:
+    """A layout in the engine's words."""
+    columns = GeomVertexArrayFormat()
+    columns.add_column(InternalName.get_vertex(), 4, GeomEnums.NT_float32, GeomEnums.C_point)
+    columns.add_column(InternalName.get_color(), 4, GeomEnums.NT_float32, GeomEnums.C_color)
+    if layout is not STREAM_VERTEX:
+        columns.add_column(InternalName.get_normal(), 3, GeomEnums.NT_float32, GeomEnums.C_normal)
+    if layout is _TEXTURED_VERTEX:
+        start = _PLAIN_VERTEX.itemsize
+        columns.add_column(InternalName.get_texcoord(), 2, GeomEnums.NT_float32, GeomEnums.C_texcoord, start)
+    columns.set_stride(layout.itemsize)
+    return GeomVertexFormat.register_format(GeomVertexFormat(columns))
 
 
 def surface_state(texture: Texture | None, shining: bool, smooth: bool) -> RenderState:

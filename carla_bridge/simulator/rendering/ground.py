@@ -9,13 +9,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from panda3d.core import CullBinManager, GeomNode, NodePath, ShadeModelAttrib
 
 from carla_bridge.simulator.kinds import SurfaceKind
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.culling import Cell, Culling, cell_at, placed
-from carla_bridge.simulator.rendering.geoms import STREAM_VERTEX, outward, stream_geom
+from carla_bridge.simulator.rendering.geoms import STREAM_VERTEX, outward, shares, stream_geom, vertices_of
 from carla_bridge.simulator.rendering.lamps import BakedLight
 from carla_bridge.simulator.rendering.mesh import Colour, Mesh, join, polygon, quads
 from carla_bridge.simulator.rendering.occlusion import Screen
@@ -87,9 +86,9 @@ class Ground:
             members.append(placed(meshes[-1:], cell, 0.0, _PAINTED.get(kind, _HORIZON)))
         self._culling = Culling(members)
         self._plain = join(meshes).colours
-        self._lit = np.concatenate([_rows(mesh) for mesh in meshes])
+        self._lit = np.concatenate([vertices_of(mesh, STREAM_VERTEX) for mesh in meshes])
         ends = np.cumsum([len(mesh.points) for mesh in meshes]).tolist()
-        numbers = self._lit.view(np.float32).reshape(-1, 4)
+        numbers = self._lit.view(np.float32).reshape(-1, 8)
         self._vertices = [numbers[end - len(mesh.points) : end] for mesh, end in zip(meshes, ends, strict=True)]
         self._triangles = [outward(mesh).astype(np.uint32).reshape(-1) for mesh in meshes]
         self._counts = np.array([(len(mesh.points), mesh.triangles.size) for mesh in meshes], np.uint32)
@@ -101,7 +100,8 @@ class Ground:
         if key == self._shown:
             return
         if key[1] != self._shown[1]:
-            self._lit["colour"][:, :3] = np.minimum(self._plain[:, :3] * light.on(_UP), 255)
+            lit = np.minimum(self._plain[:, :3] * light.on(_UP), 255).astype(np.uint8)
+            self._lit["colour"][:, :3] = shares(lit)
         self._shown = key
         seen = key[0]
         self._node.remove_all_geoms()
@@ -112,13 +112,6 @@ class Ground:
         index = np.concatenate([self._triangles[member] for member in seen])
         index += np.repeat(np.cumsum(points, dtype=np.uint32) - points, corners)
         self._node.add_geom(stream_geom(rows, index))
-
-
-def _rows(mesh: Mesh) -> NDArray[np.void]:
-    rows = np.empty(len(mesh.points), STREAM_VERTEX)
-    rows["point"] = mesh.points[:, [1, 0, 2]]
-    rows["colour"] = mesh.colours
-    return rows
 
 
 def _flat(surfaces: Sequence[Surface], colour: Colour) -> Mesh:

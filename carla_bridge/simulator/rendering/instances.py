@@ -1,6 +1,6 @@
 """What has an id of its own and stands still: traffic lights, signs and parked cars."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,6 +22,15 @@ _KEPT = 64
 
 
 @dataclass(frozen=True)
+class VisiblePart:
+    """A node that may be seen, and what its pixels mean."""
+
+    node: PandaNode
+    tag: int
+    object_id: int
+
+
+@dataclass(frozen=True)
 class Placed:
     """Where some of the things are."""
 
@@ -40,7 +49,7 @@ class StaticInstances:
         self._is_light = [thing.kind == ObjectKind.TRAFFIC_LIGHT.value for thing in self._things]
         self._book = ShapeBook()
         self._pieces: dict[tuple[object, ...], list[Piece]] = {}
-        self._nodes: dict[tuple[int, int], PandaNode] = {}
+        self._parts: dict[tuple[int, int], VisiblePart] = {}
         sizes = np.array([thing.size for thing in self._things]).reshape(-1, 3)
         self._centres = np.array([(t.pose.x, t.pose.y, t.pose.z) for t in self._things]).reshape(-1, 3)
         self._centres[:, 2] += sizes[:, 2] / 2
@@ -54,19 +63,17 @@ class StaticInstances:
         found = np.flatnonzero(~hidden)
         return Placed(found, self._centres[found], self._radii[found], self._thickness[found])
 
-    def thing(self, index: int) -> StaticObject:
-        return self._things[index]
-
-    def node(self, index: int, state: int, near: bool) -> PandaNode:
-        """The node of one object: a traffic light in a state, anything else near or far."""
-        look = state if self._is_light[index] else OTHER_LOOKS + near
-        if (index, look) not in self._nodes:
-            thing = self._things[index]
+    def part(self, number: int, lights: Mapping[int, int], near: bool) -> VisiblePart:
+        """One object: a traffic light in its state, anything else near or far."""
+        thing = self._things[number]
+        state = min(lights.get(thing.object_id, signals.OFF), signals.OFF) if self._is_light[number] else signals.OFF
+        look = state if self._is_light[number] else OTHER_LOOKS + near
+        if (number, look) not in self._parts:
             key = (thing.kind, thing.size, thing.colour, thing.variant, look)
             if key not in self._pieces:
                 self._pieces[key] = self._shaped(thing, state, near)
-            self._nodes[index, look] = _placed(self._pieces[key], thing)
-        return self._nodes[index, look]
+            self._parts[number, look] = VisiblePart(_placed(self._pieces[key], thing), thing.tag, thing.object_id)
+        return self._parts[number, look]
 
     def _shaped(self, thing: StaticObject, state: int, near: bool) -> list[Piece]:
         if thing.kind == ObjectKind.TRAFFIC_LIGHT.value:

@@ -12,23 +12,13 @@ from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.engine import SUPERSAMPLING, Engine, RawFrame
 from carla_bridge.simulator.rendering.ground import SOLID_BIN
 from carla_bridge.simulator.rendering.ids import CODES_PER_PASS, FIRST_INSTANCE, UNNAMED, code_book
-from carla_bridge.simulator.rendering.instances import StaticInstances
-from carla_bridge.simulator.rendering.meshes.signals import OFF
+from carla_bridge.simulator.rendering.instances import StaticInstances, VisiblePart
 from carla_bridge.simulator.rendering.occlusion import Screen
 
 _SMALLEST = 2.0
 """Drawn pixels under which an instance is left out: the rasteriser makes slivers too big and puts them too near."""
 _DETAILED = 75.0
 """Drawn pixels from which on an instance is shown in detail."""
-
-
-@dataclass(frozen=True)
-class VisiblePart:
-    """A node that may be seen, and what its pixels mean."""
-
-    node: PandaNode
-    tag: int
-    object_id: int
 
 
 @dataclass(frozen=True)
@@ -56,20 +46,15 @@ class Instances:
 
     def visible(self, camera: Pinhole, screen: Screen, scene: Scene, lights: Mapping[int, int]) -> list[VisiblePart]:
         """All parts that may be seen, nearest first."""
-        statics, still, ids = self._statics, self._statics.around(screen), scene.moving.ids
+        still = self._statics.around(screen)
         count = len(still.numbers)
         bounds = [still.centres, scene.centres], [still.radii, scene.radii], [still.thickness, scene.thickness]
         found: list[tuple[float, VisiblePart]] = []
         for index, distance, near in _seen(camera, screen, *map(np.concatenate, bounds)):
             if index < count:
-                number = int(still.numbers[index])
-                thing = statics.thing(number)
-                node = statics.node(number, min(lights.get(thing.object_id, OFF), OFF), near)
-                found.append((distance, VisiblePart(node, thing.tag, thing.object_id)))
-                continue
-            object_id = ids[index - count] % 65536
-            for node, tag in self._cast.figure(scene, index - count, near):
-                found.append((distance, VisiblePart(node, tag, object_id)))
+                found.append((distance, self._statics.part(int(still.numbers[index]), lights, near)))
+            else:
+                found += [(distance, part) for part in self._cast.figure(scene, index - count, near)]
         found.sort(key=lambda pair: (pair[0], pair[1].object_id))
         return [part for _, part in found]
 
