@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from carla_bridge.simulator.actors import Sensor
 from carla_bridge.simulator.messages import SensorType, header
-from carla_bridge.simulator.scene import CameraView, Moment, Picture, Renderer
+from carla_bridge.simulator.scene import CameraView, Moment, Picture, Renderer, identities
 
 FARTHEST = 1000.0
 """Metres at which CARLA's depth code is full."""
@@ -117,14 +117,13 @@ def _pixels(kind: SensorType, picture: Picture) -> NDArray[np.uint32]:
     """Little-endian words A R G B, which are B, G, R, A in memory."""
     if kind is SensorType.RGB:
         return np.ascontiguousarray(picture.bgra).view(np.uint32)[..., 0]
-    if kind is SensorType.DEPTH:
-        share = np.clip(picture.depth / np.float32(FARTHEST), 0.0, 1.0).astype(np.float64)
-        code = np.rint(share * (256**3 - 1)).astype(np.uint32)
-        words = ((code & 0xFF) << 16) | (code & 0xFF00) | (code >> 16)
-    else:
-        words = picture.tag.astype(np.uint32) << 16
-        if kind is SensorType.INSTANCE:
-            words |= picture.object_id.byteswap()
+    if kind is SensorType.INSTANCE:
+        return picture.identity
+    if kind is SensorType.SEMANTIC:
+        return picture.identity & np.uint32(0xFFFF0000)
+    share = np.clip(picture.depth / np.float32(FARTHEST), 0.0, 1.0).astype(np.float64)
+    code = np.rint(share * (256**3 - 1)).astype(np.uint32)
+    words = ((code & 0xFF) << 16) | (code & 0xFF00) | (code >> 16)
     opaque: NDArray[np.uint32] = np.bitwise_or(words, np.uint32(0xFF000000), dtype=np.uint32)
     return opaque
 
@@ -137,8 +136,7 @@ class NoPicture:
         return [
             Picture(
                 np.zeros((*shape, 4), np.uint8),
-                np.zeros(shape, np.uint8),
-                np.zeros(shape, np.uint16),
+                identities(np.zeros(shape, np.uint8), np.zeros(shape, np.uint16)),
                 np.full(shape, FARTHEST, np.float32),
             )
             for shape in shapes

@@ -81,4 +81,4 @@ def _widened(view: CameraView) -> range:
 def _cut(picture: Picture, view: CameraView) -> Picture:
     first = view.shown.start - _widened(view).start
     kept = slice(first, first + len(view.shown))
-    return Picture(picture.bgra[:, kept], picture.tag[:, kept], picture.object_id[:, kept], picture.depth[:, kept])
+    return Picture(picture.bgra[:, kept], picture.identity[:, kept], picture.depth[:, kept])

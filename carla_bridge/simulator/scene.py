@@ -161,12 +161,26 @@ class Picture:
 
     bgra: NDArray[np.uint8]
     """(h, w, 4)."""
-    tag: NDArray[np.uint8]
-    """(h, w) CARLA semantic tags."""
-    object_id: NDArray[np.uint16]
-    """(h, w) actor id modulo 65536, or the id of the static object, or 0."""
+    identity: NDArray[np.uint32]
+    """(h, w) words of CARLA's instance images, see `identities`."""
     depth: NDArray[np.float32]
     """(h, w) metres along the camera's axis."""
+
+    @property
+    def tag(self) -> NDArray[np.uint8]:
+        """(h, w) CARLA semantic tags."""
+        return (self.identity >> 16).astype(np.uint8)
+
+    @property
+    def object_id(self) -> NDArray[np.uint16]:
+        """(h, w) actor id modulo 65536, or the id of the static object, or 0."""
+        return self.identity.astype(np.uint16).byteswap()
+
+
+def identities(tags: NDArray[np.uint8], object_ids: NDArray[np.uint16]) -> NDArray[np.uint32]:
+    """Little-endian words of CARLA's instance images: in memory the id's high byte, its low byte, the tag, and 255."""
+    words: NDArray[np.uint32] = tags * np.uint32(0x10000) | object_ids.byteswap() | np.uint32(0xFF000000)
+    return words
 
 
 @dataclass(frozen=True)

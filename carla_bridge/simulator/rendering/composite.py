@@ -72,10 +72,13 @@ class Compositor:
             gain -= gain * share
             np.multiply(share, full, out=share)
         veil = np.float32(255) - full
-        planes = [_lit(drawn.colours, index, gain, [(veil, light.haze), *glows]) for index in range(3)]
+        blue_green_red = cv2.split(drawn.colours)[:3]
+        planes = [
+            _lit(_bytes(plane), gain, [(veil, light.haze), *glows], 2 - n) for n, plane in enumerate(blue_green_red)
+        ]
         bgra = _bytes(cv2.merge([*planes, np.full(depth.shape, 255, np.uint8)]))
         cv2.copyTo(backdrop.sky, (drawn.codes == Tag.SKY).view(np.uint8), bgra)
-        return Picture(bgra, drawn.tags, drawn.object_ids, depth)
+        return Picture(bgra, drawn.identities, depth)
 
 
 def _through_air(depth: Image, light: Light) -> Image:
@@ -87,13 +90,13 @@ def _through_air(depth: Image, light: Light) -> Image:
     return np.asarray(cv2.exp(far), np.float32)
 
 
-def _lit(colours: NDArray[np.uint8], index: int, gain: Image, glows: Sequence[tuple[Image, Rgb]]) -> NDArray[np.uint8]:
-    """One plane of blue, green, red: the colours times the gain, plus each glow in its own colour."""
-    plane = cv2.extractChannel(colours, index).astype(np.float32)
-    plane *= gain
-    for level, colour in glows:
-        cv2.scaleAdd(level, float(colour[2 - index]), plane, plane)
-    return _bytes(cv2.convertScaleAbs(plane))
+def _lit(plane: NDArray[np.uint8], gain: Image, glows: Sequence[tuple[Image, Rgb]], colour: int) -> NDArray[np.uint8]:
+    """One plane times the gain, plus of each glow what it has of this colour of red, green and blue."""
+    lit = plane.astype(np.float32)
+    lit *= gain
+    for level, glow in glows:
+        cv2.scaleAdd(level, float(glow[colour]), lit, lit)
+    return _bytes(cv2.convertScaleAbs(lit))
 
 
 def _bytes(image: object) -> NDArray[np.uint8]:

@@ -12,12 +12,13 @@ A picture with more than 191 visible parts shows code 64 somewhere; only then is
 to the next 191, until no pixel is left without a name. So the images are exact for any number of objects.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from carla_bridge.simulator.scene import identities
 from carla_bridge.simulator.semantics import Tag
 
 FACADE_LIT = 36
@@ -29,28 +30,19 @@ FIRST_INSTANCE = 65
 CODES_PER_PASS = 256 - FIRST_INSTANCE
 
 
-@dataclass(frozen=True)
-class CodeBook:
-    """What each of the 256 codes of one drawing pass means."""
-
-    tags: NDArray[np.uint8]
-    object_ids: NDArray[np.uint16]
-
-    def look_up(self, codes: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint16]]:
-        """The images of tags and object ids that an image of codes stands for."""
-        tags, object_ids = cv2.LUT(codes, self.tags), cv2.LUT(codes, self.object_ids)
-        return np.asarray(tags, np.uint8), np.asarray(object_ids, np.uint16)
-
-
-def code_book(part_tags: NDArray[np.uint8], part_ids: NDArray[np.uint16]) -> CodeBook:
-    """The meaning of codes when the given parts hold the instance codes in order."""
-    tags = np.zeros(256, np.uint8)
+def code_book(part_tags: Sequence[int], part_ids: Sequence[int]) -> NDArray[np.uint32]:
+    """What each of the 256 codes of a drawing pass means when the given parts hold the instance codes in order."""
+    tags, object_ids = np.zeros(256, np.uint8), np.zeros(256, np.uint16)
     tags[:32] = np.arange(32)
     tags[FACADES.start : FACADES.stop] = Tag.BUILDING
-    object_ids = np.zeros(256, np.uint16)
     tags[FIRST_INSTANCE : FIRST_INSTANCE + len(part_tags)] = part_tags
     object_ids[FIRST_INSTANCE : FIRST_INSTANCE + len(part_ids)] = part_ids
-    return CodeBook(tags, object_ids)
+    return identities(tags, object_ids)
+
+
+def look_up(codes: NDArray[np.uint8], book: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """The identities that an image of codes stands for."""
+    return np.asarray(cv2.LUT(codes, book.view(np.int32))).view(np.uint32)
 
 
 def glow_of_codes() -> NDArray[np.float32]:

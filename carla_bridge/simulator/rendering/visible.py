@@ -11,7 +11,7 @@ from carla_bridge.simulator.rendering.actors import Cast, Scene
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.engine import SUPERSAMPLING, Engine, RawFrame
 from carla_bridge.simulator.rendering.ground import SOLID_BIN
-from carla_bridge.simulator.rendering.ids import CODES_PER_PASS, FIRST_INSTANCE, UNNAMED, code_book
+from carla_bridge.simulator.rendering.ids import CODES_PER_PASS, FIRST_INSTANCE, UNNAMED, code_book, look_up
 from carla_bridge.simulator.rendering.instances import StaticInstances, VisiblePart
 from carla_bridge.simulator.rendering.occlusion import Screen
 
@@ -28,8 +28,7 @@ class Identified:
     colours: NDArray[np.uint8]
     steps: NDArray[np.float32]
     codes: NDArray[np.uint8]
-    tags: NDArray[np.uint8]
-    object_ids: NDArray[np.uint16]
+    identities: NDArray[np.uint32]
 
 
 class Instances:
@@ -69,12 +68,8 @@ class Instances:
             if not nameless.any():
                 break
             again = self._pass(camera, parts, first, background)
-            for image, further in (
-                (result.codes, again.codes),
-                (result.tags, again.tags),
-                (result.object_ids, again.object_ids),
-            ):
-                np.copyto(image, further, where=nameless)
+            np.copyto(result.codes, again.codes, where=nameless)
+            np.copyto(result.identities, again.identities, where=nameless)
         return result
 
     def _pass(
@@ -89,12 +84,8 @@ class Instances:
             part.node.set_attrib(self._codes[FIRST_INSTANCE + index - first if own else UNNAMED])
         frame: RawFrame = self._engine.render(camera, background)
         coded = parts[first : first + CODES_PER_PASS]
-        book = code_book(
-            np.array([part.tag for part in coded], np.uint8),
-            np.array([part.object_id for part in coded], np.uint16),
-        )
-        tags, object_ids = book.look_up(frame.codes)
-        return Identified(frame.colours, frame.steps, frame.codes, tags, object_ids)
+        book = code_book([part.tag for part in coded], [part.object_id for part in coded])
+        return Identified(frame.colours, frame.steps, frame.codes, look_up(frame.codes, book))
 
 
 def _seen(
