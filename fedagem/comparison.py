@@ -12,7 +12,7 @@ from rich.table import Table
 
 from fedagem.drive import shift_round
 from fedagem.metric_names import shown_name
-from fedagem.report import label_of
+from fedagem.report import label_of_plan
 from fedagem.results import read_metrics
 from fedagem.run_directory import plan_of_run
 from fedagem.spread import spread
@@ -46,7 +46,7 @@ def summarise_comparison(directories: Sequence[Path]) -> dict[str, Any]:
         shift = shift_round(plan)
         seeds.add(plan["data_loader"]["settings"]["seed"])
         for name, curve in curves_of(directory).items():
-            values = methods[_label(plan)][name]
+            values = methods[label_of_plan(plan)][name]
             rounds = sorted(curve)
             before = [number for number in rounds if shift is not None and number <= shift]
             last = SMOOTHED if name.startswith("map_50/") else 1
@@ -89,7 +89,7 @@ def comparison_figure(directories: Sequence[Path]) -> Figure:
         plan, _ = plan_of_run(directory)
         shift = shift_round(plan)
         for name, curve in curves_of(directory).items():
-            lines[name][_label(plan)].append(curve)
+            lines[name][label_of_plan(plan)].append(curve)
     figure = Figure(figsize=(4.2 * max(len(lines), 1), 3.6), layout="constrained")
     panels = figure.subplots(1, max(len(lines), 1), squeeze=False)[0]
     for axes, name in zip(panels, sorted(lines), strict=False):
@@ -126,8 +126,3 @@ def draw_comparison(directories: Sequence[Path], out: Path) -> list[Path]:
     for path in paths:
         figure.savefig(path, dpi=150)
     return paths
-
-
-def _label(plan: dict[str, Any]) -> str:
-    training = plan["task_runner"]["settings"]
-    return label_of({"method": training.get("method", "fedavg"), "fedagem": training.get("fedagem", True)})

@@ -20,6 +20,12 @@ def label_of(results: dict[str, Any]) -> str:
     return str(results["method"]) + (" + Fed-A-GEM" if results["fedagem"] else "")
 
 
+def label_of_plan(plan: dict[str, Any]) -> str:
+    """The same for a run that has no results yet."""
+    training = plan["task_runner"]["settings"]
+    return label_of({"method": training.get("method", "fedavg"), "fedagem": training.get("fedagem", True)})
+
+
 def results_table(all_results: list[dict[str, Any]]) -> Table:
     """One line per plan, method and scenario: mean and spread over the seeds, in per cent."""
     table = Table(title=None)
@@ -47,8 +53,7 @@ def draw_plots(directories: list[Path], out: Path) -> list[Path]:
         if rounds_per_task is None:
             continue
         rows = read_metrics(directory)
-        training = plan["task_runner"]["settings"]
-        label = label_of({"method": training.get("method", "fedavg"), "fedagem": training.get("fedagem", True)})
+        label = label_of_plan(plan)
         for kind in sorted({row["metric"].split("/")[1] for row in rows if row["metric"].startswith("accuracy/")}):
             matrix = accuracy_matrix(rows, kind, rounds_per_task)
             if len(matrix) > 1:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from fedagem.comparison import SMOOTHING, comparison_figure, shift_cells, summarise_comparison
 from fedagem.metric_names import shown_name
+from fedagem.report import label_of_plan
 from fedagem.results import read_metrics
 from fedagem.run_directory import plan_of_run
 from fedagem.spread import spread
@@ -21,7 +22,7 @@ _NOTHING_FROM_OUTSIDE = "default-src 'none'; img-src data:; style-src 'unsafe-in
 
 def write_page(directories: Sequence[Path], path: Path) -> Path:
     """Write the page for one run or several; it asks nothing of the network."""
-    plan, name = plan_of_run(directories[0])
+    plan, name = plan_of_run(directories[-1])
     summary = summarise_comparison(directories)
     sections = [
         f"<h1>{_question(plan, len(directories))}</h1>",
@@ -30,7 +31,7 @@ def write_page(directories: Sequence[Path], path: Path) -> Path:
         _section("Curves", f"<figure>{_svg(comparison_figure(directories))}</figure>"),
         _section("Before and after the shift", _table(summary)),
         _section("What was forgotten", _forgetting(summary)),
-        *(_pictures(directory) for directory in directories),
+        *(_pictures(directory) for directory in _one_per_method(directories)),
         _section("Where the time and the bytes went", _costs(directories)),
         _section("The plan", f"<pre>{html.escape(yaml.safe_dump(plan, sort_keys=False))}</pre>"),
     ]
@@ -44,6 +45,14 @@ def write_page(directories: Sequence[Path], path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _one_per_method(directories: Sequence[Path]) -> list[Path]:
+    """The first run of each method: the other seeds' pictures would tell the same."""
+    first: dict[str, Path] = {}
+    for directory in directories:
+        first.setdefault(label_of_plan(plan_of_run(directory)[0]), directory)
+    return list(first.values())
 
 
 def _section(title: str, body: str) -> str:
