@@ -78,12 +78,13 @@ def measure(port: int, server: psutil.Process, start: float, ticks: int, soak: i
         rig.stop()
     report("no cameras", **rate(world, server, [], ticks))
     small = Rig(world, cars[2], SOAK_SIZE)
-    marks = []
-    for _ in range(10):
+    for tenth in range(10):
         rate(world, server, [small], soak // 10)
-        marks.append(sum(process.memory_full_info().uss for process in family(server)) / 1e6)
+        own, *drawing = (process.memory_full_info().uss / 1e6 for process in family(server))
+        report(
+            "memory", ticks=(tenth + 1) * soak // 10, server_mb=own, drawing_mb=sum(drawing), all_mb=own + sum(drawing)
+        )
     small.stop()
-    report("memory", ticks=soak, mb_after_a_tenth=marks[0], mb_at_the_end=marks[-1], mb_most=max(marks))
 
 
 class Rig:

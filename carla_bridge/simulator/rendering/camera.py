@@ -17,7 +17,8 @@ def rotations(degrees: Floats) -> Floats:
 
     Pitch is nose up, yaw clockwise from above, roll right side down; applied in Unreal's order.
     """
-    (sp, sy, sr), (cp, cy, cr) = np.sin(np.radians(degrees)).T, np.cos(np.radians(degrees)).T
+    angles = np.radians(degrees).T
+    (sp, sy, sr), (cp, cy, cr) = np.sin(angles), np.cos(angles)
     if not (sp.any() or sr.any()):
         return _turned(cy, sy)
     matrix = np.empty((len(degrees), 3, 3))

@@ -6,13 +6,11 @@ opaque surfaces untouched, and that byte is a *code*:
     0..31     a semantic tag of CARLA; things that are no instance of their own (the sky among them)
     32..63    a textured facade: the tag "building", and how brightly its window is lit at night
     64        an instance that has no code of its own in this pass
-    65..255   instances, handed out anew for every picture, nearest first
+    65..255   instances, each with a code that no other has in the same pass
 
 A picture with more than 191 visible parts shows code 64 somewhere; only then is it drawn again with the codes given
 to the next 191, until no pixel is left without a name. So the images are exact for any number of objects.
 """
-
-from collections.abc import Sequence
 
 import cv2
 import numpy as np
@@ -30,13 +28,14 @@ FIRST_INSTANCE = 65
 CODES_PER_PASS = 256 - FIRST_INSTANCE
 
 
-def code_book(part_tags: Sequence[int], part_ids: Sequence[int]) -> NDArray[np.uint32]:
-    """What each of the 256 codes of a drawing pass means when the given parts hold the instance codes in order."""
+def code_book(
+    codes: NDArray[np.uint16], part_tags: NDArray[np.uint16], part_ids: NDArray[np.uint16]
+) -> NDArray[np.uint32]:
+    """What each of the 256 codes of a drawing pass means when parts have the given codes."""
     tags, object_ids = np.zeros(256, np.uint8), np.zeros(256, np.uint16)
     tags[:32] = np.arange(32)
     tags[FACADES.start : FACADES.stop] = Tag.BUILDING
-    tags[FIRST_INSTANCE : FIRST_INSTANCE + len(part_tags)] = part_tags
-    object_ids[FIRST_INSTANCE : FIRST_INSTANCE + len(part_ids)] = part_ids
+    tags[codes], object_ids[codes] = part_tags, part_ids
     return identities(tags, object_ids)
 
 

@@ -21,7 +21,7 @@ OTHER_LOOKS = 4
 _KEPT = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class VisiblePart:
     """A node that may be seen, and what its pixels mean."""
 

@@ -32,7 +32,7 @@ class Identified:
 
 
 class Instances:
-    """The part of the scene graph that is filled anew for every picture."""
+    """The part of the scene graph that changes from picture to picture, by as little as possible."""
 
     def __init__(self, engine: Engine, statics: StaticInstances, cast: Cast) -> None:
         self._engine = engine
@@ -42,6 +42,8 @@ class Instances:
         group.set_bin(SOLID_BIN, 0)
         self._group: PandaNode = group.node()
         self._codes = [ColorScaleAttrib.make((1, 1, 1, (code + 0.5) / 256)) for code in range(256)]
+        self._shown: dict[VisiblePart, int] = {}
+        """What is in the scene, with its code."""
 
     def visible(self, camera: Pinhole, screen: Screen, scene: Scene, lights: Mapping[int, int]) -> list[VisiblePart]:
         """All parts that may be seen, nearest first."""
@@ -59,33 +61,52 @@ class Instances:
 
     def draw(self, camera: Pinhole, parts: Sequence[VisiblePart], background: tuple[float, float, float]) -> Identified:
         """Draw the frame, again if need be, until every pixel has a name."""
-        self._group.remove_all_children()
-        for part in parts:
-            self._group.add_child(part.node)
-        result = self._pass(camera, parts, 0, background)
+        one_pass = len(parts) <= CODES_PER_PASS
+        result = self._pass(camera, self._kept_codes(parts) if one_pass else _codes(parts, 0), background)
         for first in range(CODES_PER_PASS, len(parts), CODES_PER_PASS):
             nameless = result.codes == UNNAMED
             if not nameless.any():
                 break
-            again = self._pass(camera, parts, first, background)
+            again = self._pass(camera, _codes(parts, first), background)
             np.copyto(result.codes, again.codes, where=nameless)
             np.copyto(result.identities, again.identities, where=nameless)
         return result
 
     def _pass(
-        self,
-        camera: Pinhole,
-        parts: Sequence[VisiblePart],
-        first: int,
-        background: tuple[float, float, float],
+        self, camera: Pinhole, codes: Mapping[VisiblePart, int], background: tuple[float, float, float]
     ) -> Identified:
-        for index, part in enumerate(parts):
-            own = first <= index < first + CODES_PER_PASS
-            part.node.set_attrib(self._codes[FIRST_INSTANCE + index - first if own else UNNAMED])
+        self._show(codes)
         frame: RawFrame = self._engine.render(camera, background)
-        coded = parts[first : first + CODES_PER_PASS]
-        book = code_book([part.tag for part in coded], [part.object_id for part in coded])
-        return Identified(frame.colours, frame.steps, frame.codes, look_up(frame.codes, book))
+        return Identified(frame.colours, frame.steps, frame.codes, look_up(frame.codes, _code_book(codes)))
+
+    def _kept_codes(self, parts: Sequence[VisiblePart]) -> dict[VisiblePart, int]:
+        """A code for each part: the one it has, or one that is free. Which one it is cannot be seen in the picture."""
+        kept = {part: code for part in parts if (code := self._shown.get(part, UNNAMED)) != UNNAMED}
+        free = iter(set(range(FIRST_INSTANCE, 256)).difference(kept.values()))
+        return {part: kept[part] if part in kept else next(free) for part in parts}
+
+    def _show(self, codes: Mapping[VisiblePart, int]) -> None:
+        for part in self._shown.keys() - codes.keys():
+            self._group.remove_child(part.node)
+        for part, code in codes.items():
+            before = self._shown.get(part)
+            if before is None:
+                self._group.add_child(part.node, part.object_id)
+            if before != code:
+                part.node.set_attrib(self._codes[code])
+        self._shown = dict(codes)
+
+
+def _codes(parts: Sequence[VisiblePart], first: int) -> dict[VisiblePart, int]:
+    """Codes for as many parts as there are codes, from the `first` on."""
+    named = range(first, first + CODES_PER_PASS)
+    return {part: FIRST_INSTANCE + n - first if n in named else UNNAMED for n, part in enumerate(parts)}
+
+
+def _code_book(codes: Mapping[VisiblePart, int]) -> NDArray[np.uint32]:
+    rows = [(code, part.tag, part.object_id) for part, code in codes.items() if code != UNNAMED]
+    numbers, tags, object_ids = np.array(rows, np.uint16).reshape(-1, 3).T
+    return code_book(numbers, tags, object_ids)
 
 
 def _seen(
