@@ -1,7 +1,8 @@
 """A process that draws its share of the pictures, on the order of the server that started it.
 
-It reads pickled orders from a socket, draws into shared memory and answers each with a line: empty, or what went
-wrong. When the server is gone, by whatever way, the socket closes and the process ends.
+It reads pickled orders from a socket, draws into shared memory and answers each with two lines, when the images that
+only say who is where are there and when all are: empty, or what went wrong. When the server is gone, by whatever way,
+the socket closes and the process ends.
 """
 
 import gc
@@ -41,12 +42,13 @@ def main(connection: socket.socket, memory_file: int, strip: int, strips: int, r
                 return 0
             if order.size > len(memory):
                 memory = mmap.mmap(memory_file, order.size)
-            answer = b"\n"
+            due = 2
             try:
-                expose(renderer, order, memoryview(memory), strip, strips)
+                for _ in expose(renderer, order, memoryview(memory), strip, strips):
+                    connection.sendall(b"\n")
+                    due -= 1
             except Exception as error:
-                answer = _line(error)
-            connection.sendall(answer)
+                connection.sendall(due * _line(error))
 
 
 def _line(error: Exception) -> bytes:

@@ -1,15 +1,16 @@
 """From the renderer's pictures to CARLA's image messages; one rendering serves every camera at the same place."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from carla_bridge.simulator.actors import Sensor
 from carla_bridge.simulator.messages import SensorType, header
-from carla_bridge.simulator.scene import CameraView, Moment, Picture, Renderer, identities
+from carla_bridge.simulator.scene import CameraView, Finished, Moment, Picture, Renderer, identities
 
 FARTHEST = 1000.0
 """Metres at which CARLA's depth code is full."""
@@ -55,6 +56,11 @@ class Exposure:
     view: CameraView
     offset: int
 
+    @property
+    def early(self) -> bool:
+        """Whether it only says who is where."""
+        return self.kind in (SensorType.INSTANCE, SensorType.SEMANTIC)
+
 
 @dataclass(frozen=True)
 class Order:
@@ -73,19 +79,25 @@ def shot_of(sensor: Sensor) -> Shot:
     return Shot(sensor.stream, KINDS[sensor.blueprint], view)
 
 
-def expose(renderer: Renderer, order: Order, memory: memoryview, strip: int, strips: int) -> None:
-    """Draw the share of one process of so many into the memory that the order names."""
+def expose(renderer: Renderer, order: Order, memory: memoryview, strip: int, strips: int) -> Iterator[None]:
+    """Draw the share of one process of so many into the memory that the order names.
+
+    Stops twice: when the images that only say who is where are there, and when all are.
+    """
     wanted: dict[CameraView, list[Exposure]] = {}
     for exposure in order.exposures:
         wanted.setdefault(exposure.view, []).append(exposure)
     parts = shares(list(wanted), strip, strips)
     views = [view for view in wanted if len(parts[view])]
     pictures = renderer.draw(order.moment, [replace(view, columns=parts[view]) for view in views])
-    for view, picture in zip(views, pictures, strict=True):
-        for exposure in wanted[view]:
-            words = np.frombuffer(memory, np.uint32, view.width * view.height, exposure.offset)
-            part = words.reshape(view.height, view.width)[:, parts[view].start : parts[view].stop]
-            part[...] = _pixels(exposure.kind, picture)
+    for early in (True, False):
+        for view, picture in zip(views, pictures, strict=True):
+            for exposure in wanted[view]:
+                if exposure.early is early:
+                    words = np.frombuffer(memory, np.uint32, view.width * view.height, exposure.offset)
+                    part = words.reshape(view.height, view.width)[:, parts[view].start : parts[view].stop]
+                    part[...] = _pixels(exposure.kind, picture)
+        yield
 
 
 def shares(views: Sequence[CameraView], strip: int, strips: int) -> dict[CameraView, range]:
@@ -135,9 +147,8 @@ class NoPicture:
         shapes = [(view.height, len(view.shown)) for view in views]
         return [
             Picture(
-                np.zeros((*shape, 4), np.uint8),
                 identities(np.zeros(shape, np.uint8), np.zeros(shape, np.uint16)),
-                np.full(shape, FARTHEST, np.float32),
+                partial(Finished, np.zeros((*shape, 4), np.uint8), np.full(shape, FARTHEST, np.float32)),
             )
             for shape in shapes
         ]

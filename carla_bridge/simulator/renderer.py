@@ -1,23 +1,24 @@
 """Draws the town with Panda3D's software renderer: colour, identity and depth from one pass per view."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from carla_bridge.simulator.rendering.actors import Cast
 from carla_bridge.simulator.rendering.camera import pinhole
-from carla_bridge.simulator.rendering.composite import Compositor
+from carla_bridge.simulator.rendering.composite import Backdrop, Compositor
 from carla_bridge.simulator.rendering.contact import ContactShadows
 from carla_bridge.simulator.rendering.engine import SUPERSAMPLING, Engine
 from carla_bridge.simulator.rendering.ground import Ground, define_bins
 from carla_bridge.simulator.rendering.instances import StaticInstances
 from carla_bridge.simulator.rendering.lamps import Lamps, baked
-from carla_bridge.simulator.rendering.light import light_of
+from carla_bridge.simulator.rendering.light import Light, light_of
 from carla_bridge.simulator.rendering.occlusion import Occluders
 from carla_bridge.simulator.rendering.statics import make_scenery
 from carla_bridge.simulator.rendering.textures import make_textures
-from carla_bridge.simulator.rendering.visible import Instances
-from carla_bridge.simulator.scene import CameraView, Moment, Picture, Town, Weather
+from carla_bridge.simulator.rendering.visible import Identified, Instances
+from carla_bridge.simulator.scene import CameraView, Finished, Moment, Picture, Town, Weather
 
 _MARGIN = 8
 """Columns drawn beside a strip and thrown away, so that what is worked out smoothly is smooth across strips."""
@@ -60,8 +61,13 @@ class PandaRenderer:
             parts = self._instances.visible(camera, screen, scene, moment.traffic_lights)
             backdrop = self._beside.submit(self._compositor.backdrop, camera, light)
             drawn = self._instances.draw(camera, parts, tuple(light.horizon.tolist()))
-            pictures.append(_cut(self._compositor.finish(drawn, backdrop.result(), light), view))
+            kept = _kept(view)
+            pictures.append(Picture(drawn.identities[:, kept], partial(self._finish, drawn, backdrop, light, kept)))
         return pictures
+
+    def _finish(self, drawn: Identified, backdrop: "Future[Backdrop]", light: Light, kept: slice) -> Finished:
+        finished = self._compositor.finish(drawn, backdrop.result(), light)
+        return Finished(finished.bgra[:, kept], finished.depth[:, kept])
 
     def _set_light(self) -> None:
         self._light = light_of(self._weather)
@@ -78,7 +84,7 @@ def _widened(view: CameraView) -> range:
     return range(max(view.shown.start - _MARGIN, 0), min(view.shown.stop + _MARGIN, view.width))
 
 
-def _cut(picture: Picture, view: CameraView) -> Picture:
+def _kept(view: CameraView) -> slice:
+    """Of the columns that are drawn, those that are wanted."""
     first = view.shown.start - _widened(view).start
-    kept = slice(first, first + len(view.shown))
-    return Picture(picture.bgra[:, kept], picture.identity[:, kept], picture.depth[:, kept])
+    return slice(first, first + len(view.shown))

@@ -4,8 +4,9 @@ The world decides where everything is; the renderer only draws it. Coordinates a
 y to the right, z up (left-handed), angles in degrees, yaw clockwise seen from above.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -156,15 +157,35 @@ class CameraView:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """One view of one tick, the columns that were wanted; all four images agree pixel by pixel."""
+class Finished:
+    """What of a picture takes longer than to know who is where."""
 
     bgra: NDArray[np.uint8]
     """(h, w, 4)."""
-    identity: NDArray[np.uint32]
-    """(h, w) words of CARLA's instance images, see `identities`."""
     depth: NDArray[np.float32]
     """(h, w) metres along the camera's axis."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One view of one tick, the columns that were wanted; all four images agree pixel by pixel."""
+
+    identity: NDArray[np.uint32]
+    """(h, w) words of CARLA's instance images, see `identities`."""
+    finish: Callable[[], Finished]
+    """Works out the rest when it is first asked for, so that identities can be on their way meanwhile."""
+
+    @cached_property
+    def _finished(self) -> Finished:
+        return self.finish()
+
+    @property
+    def bgra(self) -> NDArray[np.uint8]:
+        return self._finished.bgra
+
+    @property
+    def depth(self) -> NDArray[np.float32]:
+        return self._finished.depth
 
     @property
     def tag(self) -> NDArray[np.uint8]:

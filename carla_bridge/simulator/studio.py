@@ -38,6 +38,8 @@ class Ordered:
 
     stream: int
     place: slice
+    early: bool
+    """Whether it is drawn sooner than the rest."""
 
 
 class Studio:
@@ -75,7 +77,7 @@ class Studio:
             first, pixels = end, end + len(start)
             end = pixels + shot.pixel_bytes
             exposures.append(Exposure(shot.kind, shot.view, pixels))
-            ordered.append(Ordered(shot.stream, slice(first, end)))
+            ordered.append(Ordered(shot.stream, slice(first, end), exposures[-1].early))
         self._grow(end)
         order = pickle.dumps(Order(moment, exposures, end), pickle.HIGHEST_PROTOCOL)
         views = list(dict.fromkeys(shot.view for shot in shots))
@@ -87,17 +89,20 @@ class Studio:
         return ordered
 
     async def deliver(self, ordered: Sequence[Ordered], publish: Callable[[int, memoryview], None]) -> None:
-        """Publish every message when all are drawn; RuntimeError if one could not be.
+        """Publish every message as soon as all like it are drawn; RuntimeError if one could not be.
 
         What is published must not be kept: the next order overwrites it.
         """
-        failures = [failure for painter in self._busy if (failure := await painter.answer())]
+        failures: list[str] = []
+        for early in (True, False):
+            failures += [failure for painter in self._busy if (failure := await painter.answer())]
+            with memoryview(self._memory) as memory:
+                for message in ordered:
+                    if message.early is early and not failures:
+                        with memory[message.place] as own:
+                            publish(message.stream, own)
         if failures:
             raise RuntimeError(failures[0])
-        with memoryview(self._memory) as memory:
-            for message in ordered:
-                with memory[message.place] as own:
-                    publish(message.stream, own)
 
     def close(self) -> None:
         """End the processes at once; they keep nothing that is worth waiting for."""

@@ -21,7 +21,7 @@ from carla_bridge.simulator.rendering.light import Light, Rgb
 from carla_bridge.simulator.rendering.rays import Image, rays_of
 from carla_bridge.simulator.rendering.sky import Sky
 from carla_bridge.simulator.rendering.visible import Identified
-from carla_bridge.simulator.scene import Picture, Town
+from carla_bridge.simulator.scene import Finished, Town
 from carla_bridge.simulator.semantics import Tag
 
 FARTHEST = 1000.0
@@ -53,7 +53,7 @@ class Compositor:
         rays = rays_of(camera)
         return Backdrop(rays.nearness_of_ground(), self._ground.cover(rays, light), self._sky.colours(rays, light))
 
-    def finish(self, drawn: Identified, backdrop: Backdrop, light: Light) -> Picture:
+    def finish(self, drawn: Identified, backdrop: Backdrop, light: Light) -> Finished:
         """Every pixel times a gain plus an added light: shadows and stains, water, lit windows, and the air."""
         depth = metres(drawn.steps, backdrop.nearness)
         np.minimum(depth, np.float32(FARTHEST), out=depth)
@@ -78,7 +78,7 @@ class Compositor:
         ]
         bgra = _bytes(cv2.merge([*planes, np.full(depth.shape, 255, np.uint8)]))
         cv2.copyTo(backdrop.sky, (drawn.codes == Tag.SKY).view(np.uint8), bgra)
-        return Picture(bgra, drawn.identities, depth)
+        return Finished(bgra, depth)
 
 
 def _through_air(depth: Image, light: Light) -> Image:
