@@ -1,6 +1,6 @@
 """When drivers change lane: to follow their route, to overtake, or because they were told to."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 
@@ -32,7 +32,10 @@ class LaneChanges:
             if left_to_go < 40.0 + 3.0 * driver.vehicle.speed and planned is None:
                 continue
             target = planned or self._wish(driver, vehicles)
-            if target is not None and _is_free(driver, target, vehicles):
+            if target is None:
+                continue
+            coming = {other.vehicle for other in drivers if other.changing and other.lane is target}
+            if _is_free(driver, target, vehicles, coming):
                 driver.settings.forced_change = None
                 driver.change_to(target)
 
@@ -63,11 +66,11 @@ def _held_up(driver: Driver, vehicles: Sequence[Vehicle]) -> bool:
     return False
 
 
-def _is_free(driver: Driver, lane: Lane, vehicles: Sequence[Vehicle]) -> bool:
-    """Is there a gap in the other lane, with time to spare before and behind?"""
+def _is_free(driver: Driver, lane: Lane, vehicles: Sequence[Vehicle], coming: Set[Vehicle]) -> bool:
+    """Is there a gap in the other lane and among those that come into it, with time to spare before and behind?"""
     me = driver.vehicle
     for ahead, aside, other in _around(lane, me, vehicles):
-        if aside > IN_LANE + other.extent[1]:
+        if aside > IN_LANE + other.extent[1] and other not in coming:
             continue
         clear = abs(ahead) - me.extent[0] - other.extent[0]
         closing = me.speed - other.speed if ahead > 0 else other.speed - me.speed

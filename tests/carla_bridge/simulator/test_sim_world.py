@@ -186,6 +186,25 @@ def test_vehicles_follow_orders_to_change_lane(town):
     assert off_centre(world, car) < 0.5
 
 
+@pytest.mark.parametrize("behind", [0, 3, 6])
+def test_two_that_want_the_lane_between_them_take_turns(town, behind):
+    world = new_world(town)
+    middle = next(lane for lane in world.network.lanes if lane.kind is RoadKind.HIGHWAY and lane.id[1] == -2)
+    assert middle.left is not None
+    assert middle.right is not None
+    drivers = []
+    for lane, place in ((middle.left, 100), (middle.right, 100 - behind)):
+        x, y, yaw, _ = lane.samples[place]
+        car = world.spawn("vehicle.tesla.model3", [], Pose(x, y, 0.0, yaw=np.degrees(yaw)), None)
+        drivers.append(world.traffic.register(car))
+    for driver, to_the_left in zip(drivers, (False, True), strict=True):
+        driver.settings.changes_lanes = False
+        driver.settings.forced_change = to_the_left
+    for hits in run(world, 12):
+        assert not hits
+    assert middle in [driver.lane for driver in drivers]
+
+
 def test_a_crash_is_reported_and_stops_the_car(town):
     world = new_world(town)
     building = next(thing for thing in world.town.objects if thing.kind == "noise_wall")
