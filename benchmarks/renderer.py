@@ -85,7 +85,8 @@ def measure(
         renderer.draw(moment, [view])
     cpu, wall, frames = time.process_time(), time.perf_counter(), 0
     while time.process_time() - cpu < seconds:
-        renderer.draw(moments[frames % len(moments)], [views[frames % len(views)]])
+        for picture in renderer.draw(moments[frames % len(moments)], [views[frames % len(views)]]):
+            picture.finish()
         frames += 1
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     return {"pictures_per_core_second": frames / cpu, "ms_per_picture": 1e3 * cpu / frames, "wall": frames / wall}
