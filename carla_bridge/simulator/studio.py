@@ -84,7 +84,7 @@ class Studio:
         self._busy = [painter for painter in self._painters if any(shares(views, painter.number, STRIPS).values())]
         for painter in self._busy:
             painter.send(order)
-        for message, start in zip(ordered, starts, strict=True):
+        for message, start in zip(ordered, starts, strict=True):  # painters are at work already; they write pixels only
             self._memory[message.place.start : message.place.start + len(start)] = start
         return ordered
 
