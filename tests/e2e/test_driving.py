@@ -64,7 +64,7 @@ def test_two_vehicles_drive_and_learn(small_plan: Path, tmp_path: Path) -> None:
         assert values(rows, "samples", vehicle) == [4, 4, 4], "each round learns from each of its seconds, once"
     assert values(rows, "buffer/city", "vehicle_1") == [4, 8, 12]
     assert values(rows, "buffer/highway", "vehicle_2") == [0, 0, 4], "vehicle_2 takes the highway at second 8"
-    assert len(values(rows, "map_50/all", "vehicle_1")) == 3
+    assert len(values(rows, "map_50/all", "vehicle_1")) == 4, "of the warmed-up model, and after each round"
     page = (run / "report.html").read_text()
     assert "ground truth" in page
     assert "after round 2" in page
