@@ -105,3 +105,16 @@ class DrivingSettings:
             raise PlanError(f"data_loader.settings.input_size must be a width and a height, not {self.input_size}.")
         if not self.vehicles or len(set(self.vehicles)) != len(self.vehicles):
             raise PlanError(f"data_loader.settings.vehicles must be different names, not {self.vehicles}.")
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """The `warm_up` section of a driving plan: FedAvg over the same frames of the first region, round after round."""
+
+    seconds: float
+    """How much a vehicle has seen of it; each round is a pass over all of it."""
+    rounds: int
+
+    def __post_init__(self) -> None:
+        if not (self.seconds > 0 and self.rounds > 0):
+            raise PlanError(f"warm_up needs positive seconds and rounds, not {self.seconds} and {self.rounds}.")

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from fedagem.driving import DrivingSettings
+from fedagem.driving import DrivingSettings, WarmUp
 from fedagem.errors import PlanError
 from fedagem.federation_settings import AggregatorSettings, CollaboratorSettings
 from fedagem.rounds import RoundSettings
@@ -106,6 +106,7 @@ def check_plan(plan: Plan) -> None:
     check_sections(plan)
     _check_rounds(plan)
     _check_arrivals(plan)
+    _check_warm_up(plan)
 
 
 def check_sections(plan: Plan) -> None:
@@ -233,6 +234,16 @@ def _check_arrivals(plan: Plan) -> None:
                 f"data_loader.settings.{key} is {dealt}, but assigner.settings.participation.{key} is {taking_part}: "
                 "clients who arrive later need the same in both."
             )
+
+
+def _check_warm_up(plan: Plan) -> None:
+    if "warm_up" not in plan:
+        return
+    parse_settings(WarmUp, plan["warm_up"], "warm_up")
+    if plan["data_loader"]["template"] != "src.driving_loader.DrivingLoader":
+        raise PlanError(
+            "warm_up is for driving plans: a benchmark's plan may name its task_runner.settings.initial_model."
+        )
 
 
 def _paths_in(node: Any, prefix: str) -> Iterable[str]:

@@ -6,27 +6,13 @@ cannot forget.
 
 import copy
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from fedagem.batch import Job, run_jobs
 from fedagem.drive import replay_first_region
-from fedagem.errors import PlanError
+from fedagem.driving import WarmUp
 from fedagem.plan import Plan, digest_of
 from fedagem.settings import parse_settings
-
-
-@dataclass(frozen=True)
-class WarmUp:
-    """The `warm_up` section of a driving plan: FedAvg over the same frames of the first region, round after round."""
-
-    seconds: float
-    """How much a vehicle has seen of it; each round is a pass over all of it."""
-    rounds: int
-
-    def __post_init__(self) -> None:
-        if not (self.seconds > 0 and self.rounds > 0):
-            raise PlanError(f"warm_up needs positive seconds and rounds, not {self.seconds} and {self.rounds}.")
 
 
 def warm_up(plan: Plan, name: str) -> None:
@@ -37,10 +23,6 @@ def warm_up(plan: Plan, name: str) -> None:
     if "warm_up" not in plan or plan["task_runner"]["settings"].get("initial_model") is not None:
         return
     chosen, loader = parse_settings(WarmUp, plan["warm_up"], "warm_up"), plan["data_loader"]["settings"]
-    if "seconds_per_round" not in loader:
-        raise PlanError(
-            "warm_up is for driving plans: a benchmark's plan may name its task_runner.settings.initial_model."
-        )
     training = _training_plan(plan, name, chosen)
     place = Path("runs").resolve() / f"{name}-warm-up-{digest_of(training)}"
     workers = min(os.cpu_count() or 1, len(loader["vehicles"]))

@@ -5,9 +5,10 @@ import copy
 import pytest
 
 from fedagem.commands.compare import _variant, method_assignments
+from fedagem.driving import WarmUp
 from fedagem.errors import PlanError
 from fedagem.plan import check_plan, load_plan, set_seed
-from fedagem.warm_up import WarmUp, _training_plan, warm_up
+from fedagem.warm_up import _training_plan, warm_up
 
 
 @pytest.fixture
@@ -50,14 +51,14 @@ def test_methods_share_it_and_seeds_do_not(plan):
 def test_it_needs_time_and_rounds(plan, chosen):
     plan["warm_up"] = chosen
     with pytest.raises(PlanError, match=r"warm_up needs positive seconds and rounds"):
-        warm_up(plan, "towns")
+        check_plan(plan)
 
 
 def test_it_is_a_drive(repository):
     plan = load_plan(repository / "plan" / "rotated_digits.yaml")
     plan["warm_up"] = {"seconds": 60, "rounds": 3}
     with pytest.raises(PlanError, match="warm_up is for driving plans"):
-        warm_up(plan, "digits")
+        check_plan(plan)
 
 
 def test_a_plan_that_names_its_initial_model_has_none(plan):
