@@ -31,7 +31,7 @@ class VisiblePart:
 
 
 @dataclass(frozen=True)
-class Placed:
+class Whereabouts:
     """Where some of the things are."""
 
     numbers: NDArray[np.int64]
@@ -58,10 +58,10 @@ class StaticInstances:
         self.around = lru_cache(_KEPT)(self._around)
         """What may be seen from a screen's place, whichever way one looks."""
 
-    def _around(self, screen: Screen) -> Placed:
+    def _around(self, screen: Screen) -> Whereabouts:
         hidden = screen.hides(self._centres, self._radii, self._centres[:, 2] + self._radii)
         found = np.flatnonzero(~hidden)
-        return Placed(found, self._centres[found], self._radii[found], self._thickness[found])
+        return Whereabouts(found, self._centres[found], self._radii[found], self._thickness[found])
 
     def part(self, number: int, lights: Mapping[int, int], near: bool) -> VisiblePart:
         """One object: a traffic light in its state, anything else near or far."""
