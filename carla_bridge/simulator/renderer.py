@@ -9,7 +9,7 @@ from carla_bridge.simulator.rendering.actors import Cast
 from carla_bridge.simulator.rendering.camera import pinhole
 from carla_bridge.simulator.rendering.composite import Backdrop, Compositor
 from carla_bridge.simulator.rendering.contact import ContactShadows
-from carla_bridge.simulator.rendering.engine import SUPERSAMPLING, Engine
+from carla_bridge.simulator.rendering.engine import Engine
 from carla_bridge.simulator.rendering.ground import Ground, define_bins
 from carla_bridge.simulator.rendering.instances import StaticInstances
 from carla_bridge.simulator.rendering.lamps import Lamps, baked
@@ -54,9 +54,8 @@ class PandaRenderer:
         for view in views:
             camera = pinhole(replace(view, columns=_widened(view)))
             screen = self._occluders.around(camera.position)
-            drawn_focal = SUPERSAMPLING * camera.focal
-            self._ground.show(camera, screen, drawn_focal, still)
-            self._scenery.show(camera, screen, drawn_focal, still)
+            self._ground.show(camera, screen, still)
+            self._scenery.show(camera, screen, still)
             self._shadows.lay(scene, camera, light)
             parts = self._instances.visible(camera, screen, scene, moment.traffic_lights)
             backdrop = self._beside.submit(self._compositor.backdrop, camera, light)

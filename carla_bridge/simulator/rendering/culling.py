@@ -14,8 +14,8 @@ from carla_bridge.simulator.rendering.mesh import Mesh
 from carla_bridge.simulator.rendering.occlusion import Screen
 
 _KEPT = 64
-_REFERENCE_FOCAL = 416.0
-"""Drawing distances are meant for this focal length in drawn pixels."""
+_REFERENCE_FOCAL = 208.0
+"""Drawing distances are meant for this focal length in pixels, which is that of a picture 416 wide over 90 degrees."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class _Members:
     starts: NDArray[np.float64]
     ends: NDArray[np.float64]
 
-    def away(self, eye: NDArray[np.float64], drawn_focal: float) -> NDArray[np.float64]:
+    def away(self, eye: NDArray[np.float64], focal: float) -> NDArray[np.float64]:
         """Distance of the cells, as it looks with the reference focal length."""
         away: NDArray[np.float64] = np.hypot(*(self.cells[:, :2] - eye[:2]).T) - self.cells[:, 2]
-        away *= _REFERENCE_FOCAL / drawn_focal
+        away *= _REFERENCE_FOCAL / focal
         return away
 
     def only(self, rows: NDArray[np.bool_]) -> "_Members":
@@ -91,18 +91,18 @@ class Culling:
         )
         self._kept = lru_cache(_KEPT)(self._around)
 
-    def seen(self, camera: Pinhole, screen: Screen, drawn_focal: float) -> list[int]:
+    def seen(self, camera: Pinhole, screen: Screen) -> list[int]:
         """Which members this camera, which is where the screen is, may see, in order."""
-        near = self._kept(screen, drawn_focal)
-        away = near.away(camera.position, drawn_focal)
+        near = self._kept(screen, camera.focal)
+        away = near.away(camera.position, camera.focal)
         shown = (away < near.ends) & (away >= near.starts) & camera.sees(near.centres, near.radii)
         seen: list[int] = near.numbers[shown].tolist()
         return seen
 
-    def _around(self, screen: Screen, drawn_focal: float) -> _Members:
+    def _around(self, screen: Screen, focal: float) -> _Members:
         """What may be seen from the screen's place, whichever way one looks."""
-        away = self._all.away(screen.eye, drawn_focal)
-        more = screen.reach * _REFERENCE_FOCAL / drawn_focal
+        away = self._all.away(screen.eye, focal)
+        more = screen.reach * _REFERENCE_FOCAL / focal
         near = self._all.only((away - more < self._all.ends) & (away + more >= self._all.starts))
         return near.only(~screen.hides(near.centres, near.plan_radii, near.tops))
 
@@ -121,9 +121,9 @@ class CulledNodes:
         self._shown: list[int] = []
         self._light: BakedLight | None = None
 
-    def show(self, camera: Pinhole, screen: Screen, drawn_focal: float, light: BakedLight) -> None:
+    def show(self, camera: Pinhole, screen: Screen, light: BakedLight) -> None:
         """Leave in the scene only what this camera may see; nodes are made anew for a new light."""
-        seen = self._culling.seen(camera, screen, drawn_focal)
+        seen = self._culling.seen(camera, screen)
         if seen == self._shown and light == self._light:
             return
         if light != self._light:

@@ -42,7 +42,7 @@ _COLOURS: dict[SurfaceKind, Colour] = {
     SurfaceKind.LINE_YELLOW: (214, 176, 60),
 }
 _PAINTED = {SurfaceKind.CROSSING: 140.0, SurfaceKind.LINE_WHITE: 150.0, SurfaceKind.LINE_YELLOW: 150.0}
-"""Thin paint is drawn a whole pixel wide at any distance, so far paint is left out: metres at focal length 416."""
+"""Thin paint is drawn a whole pixel wide at any distance, so far paint is left out: metres at focal length 208."""
 
 
 def define_bins() -> None:
@@ -94,9 +94,9 @@ class Ground:
         self._counts = np.array([(len(mesh.points), mesh.triangles.size) for mesh in meshes], np.uint32)
         self._shown: tuple[list[int], BakedLight | None] = ([], None)
 
-    def show(self, camera: Pinhole, screen: Screen, drawn_focal: float, light: BakedLight) -> None:
+    def show(self, camera: Pinhole, screen: Screen, light: BakedLight) -> None:
         """Leave in the scene what this camera may see."""
-        key = self._culling.seen(camera, screen, drawn_focal), light
+        key = self._culling.seen(camera, screen), light
         if key == self._shown:
             return
         if key[1] != self._shown[1]:

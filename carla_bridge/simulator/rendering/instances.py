@@ -38,7 +38,7 @@ class Whereabouts:
     centres: NDArray[np.float64]
     radii: NDArray[np.float64]
     thickness: NDArray[np.float64]
-    """The smaller visible dimension: below two drawn pixels a thing is left out."""
+    """The smaller visible dimension, by which a thing is too small to be drawn."""
 
 
 class StaticInstances:

@@ -15,7 +15,7 @@ _ANY_DISTANCE = 2000.0
 
 @dataclass(frozen=True)
 class Shape:
-    """How a kind is drawn; distances in metres at a focal length of 416 drawn pixels."""
+    """How a kind is drawn; distances in metres at a focal length of 208 pixels."""
 
     near: Callable[[StaticObject], list[Piece]]
     reach: float

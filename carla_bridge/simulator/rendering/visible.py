@@ -9,16 +9,17 @@ from panda3d.core import ColorScaleAttrib, NodePath, PandaNode
 
 from carla_bridge.simulator.rendering.actors import Cast, Scene
 from carla_bridge.simulator.rendering.camera import Pinhole
-from carla_bridge.simulator.rendering.engine import SUPERSAMPLING, Engine, RawFrame
+from carla_bridge.simulator.rendering.engine import Engine, RawFrame
 from carla_bridge.simulator.rendering.ground import SOLID_BIN
 from carla_bridge.simulator.rendering.ids import CODES_PER_PASS, FIRST_INSTANCE, UNNAMED, code_book, look_up
 from carla_bridge.simulator.rendering.instances import StaticInstances, VisiblePart
 from carla_bridge.simulator.rendering.occlusion import Screen
 
 _SMALLEST = 2.0
-"""Drawn pixels under which an instance is left out: the rasteriser makes slivers too big and puts them too near."""
-_DETAILED = 75.0
-"""Drawn pixels from which on an instance is shown in detail."""
+"""Pixels under which an instance is left out: the rasteriser makes slivers too big and puts them too near, and half of
+all that stands in a street is so far away."""
+_DETAILED = 37.5
+"""Pixels from which on an instance is shown in detail."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +118,11 @@ def _seen(
     thickness: NDArray[np.float64],
 ) -> list[tuple[int, float, bool]]:
     """What is in view, not too small and not behind a building: index, distance along the axis, whether detailed."""
-    focal = SUPERSAMPLING * camera.focal
     distance = (centres - camera.position) @ camera.axes[:, 0]
-    large = thickness * focal >= _SMALLEST * distance
+    large = thickness * camera.focal >= _SMALLEST * distance
     found = np.flatnonzero(camera.sees(centres, radii) & large)
     tops = centres[found, 2] + radii[found]
     found = found[~screen.hides(centres[found], radii[found], tops)]
     away = np.maximum(distance[found], 0.1)
-    detailed = 2 * focal * radii[found] > _DETAILED * away
+    detailed = 2 * camera.focal * radii[found] > _DETAILED * away
     return list(zip(found.tolist(), away.tolist(), detailed.tolist(), strict=True))

@@ -78,7 +78,7 @@ def car(
     length, width, height = 2 * extent[0], 2 * extent[1], 2 * extent[2]
     top = height * (0.93 if trim.roof_box else 1.0)
     half = width / 2
-    parts = [_lower_body(length, half, top, style, paint, near), _glass_house(length, half, top, style, paint)]
+    parts = [_lower_body(length, half, top, style, paint, near), _glass_house(length, half, top, style, paint, near)]
     radius = style.wheel * height
     for x in (0.31 * length, -0.29 * length):
         for side in (1.0, -1.0):
@@ -137,7 +137,7 @@ def _lower_body(length: float, half: float, top: float, style: CarStyle, paint: 
     return join([skin, rear, nose])
 
 
-def _glass_house(length: float, half: float, top: float, style: CarStyle, paint: Colour) -> Mesh:
+def _glass_house(length: float, half: float, top: float, style: CarStyle, paint: Colour, near: bool) -> Mesh:
     belt, roof = 0.935 * half, style.roof_width * half
     sill = style.belt * top
     x = {name: getattr(style, name) * length for name in ("cowl", "roof_front", "roof_rear", "tail")}
@@ -160,10 +160,11 @@ def _glass_house(length: float, half: float, top: float, style: CarStyle, paint:
         (x["roof_rear"], roof, top),
         (x["roof_rear"], -roof, top),
     ]
-    cuts = sorted({0.0, 1.0, *(edge for pane in style.panes for edge in pane)})
+    panes = style.panes if near else [(style.panes[0][0], style.panes[-1][1])]
+    cuts = sorted({0.0, 1.0, *(edge for pane in panes for edge in pane)})
     corners, colours = [], []
     for start, end in pairwise(cuts):
-        glazed = any(a <= start and end <= b for a, b in style.panes)
+        glazed = any(a <= start and end <= b for a, b in panes)
         low = [x["cowl"] + t * (x["tail"] - x["cowl"]) for t in (start, end)]
         high = [x["roof_front"] + t * (x["roof_rear"] - x["roof_front"]) for t in (start, end)]
         for side in (1, -1):

@@ -85,15 +85,23 @@ def _blob(
     sides: int,
     rows: int,
 ) -> Mesh:
-    """A bumpy ellipsoid, darker below."""
-    rise = np.linspace(-1, 1, rows + 1)[:, None]
+    """A bumpy ellipsoid, darker below: rings between two poles."""
+    rise = np.linspace(-1, 1, rows + 1)[1:-1, None]
     angle = 2 * np.pi * np.arange(sides) / sides
-    wide = np.sqrt(np.maximum(1 - rise**2, 0.02)) * rng.uniform(0.86, 1.1, (rows + 1, sides))
+    wide = np.sqrt(1 - rise**2) * rng.uniform(0.86, 1.1, (rows - 1, sides))
     ball = np.stack([wide * np.cos(angle), wide * np.sin(angle), np.broadcast_to(rise, wide.shape)], axis=2)
-    points = ball.reshape(-1, 3).astype(np.float32)
-    here = np.arange(rows * sides).reshape(rows, sides)
+    points = np.concatenate([ball.reshape(-1, 3), [(0, 0, -1), (0, 0, 1)]]).astype(np.float32)
+    here = np.arange((rows - 1) * sides).reshape(rows - 1, sides)
     beside = np.roll(here, -1, axis=1)
-    corners = np.stack([here, beside, beside + sides, here, beside + sides, here + sides], axis=2)
+    bottom, top = np.broadcast_to([[len(points) - 2], [len(points) - 1]], (2, sides))
+    corners = np.concatenate(
+        [
+            np.stack([here, beside, here + sides], axis=2)[:-1].reshape(-1, 3),
+            np.stack([beside, beside + sides, here + sides], axis=2)[:-1].reshape(-1, 3),
+            np.stack([here[0], beside[0], bottom], axis=1),
+            np.stack([here[-1], beside[-1], top], axis=1),
+        ]
+    )
     level = 0.72 + 0.34 * (points[:, 2:] * 0.5 + 0.5)
     rgba = np.full((len(points), 4), 255, np.uint8)
     rgba[:, :3] = np.clip(np.asarray(colour) * level, 0, 255)
@@ -102,7 +110,7 @@ def _blob(
         points / np.linalg.norm(points, axis=1, keepdims=True),
         rgba,
         _round_uv(points, 2.0),
-        corners.reshape(-1, 3).astype(np.int32),
+        corners.astype(np.int32),
     )
 
 
