@@ -114,6 +114,8 @@ class WarmUp:
     seconds: float
     """How much a vehicle has seen of it; each round is a pass over all of it."""
     rounds: int
+    lr: float | None = None
+    """The learning rate to begin with; it falls by the same factor every round and ends with the plan's own."""
 
     def __post_init__(self) -> None:
         if not (self.seconds > 0 and self.rounds > 0):

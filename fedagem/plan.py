@@ -239,7 +239,13 @@ def _check_arrivals(plan: Plan) -> None:
 def _check_warm_up(plan: Plan) -> None:
     if "warm_up" not in plan:
         return
-    parse_settings(WarmUp, plan["warm_up"], "warm_up")
+    chosen = parse_settings(WarmUp, plan["warm_up"], "warm_up")
+    end = plan["task_runner"]["settings"]["optimizer"]["lr"]
+    if chosen.lr is not None and chosen.lr < end:
+        raise PlanError(
+            f"warm_up.lr is {chosen.lr}, but it falls to task_runner.settings.optimizer.lr, {end}: "
+            "give it at least that."
+        )
     if plan["data_loader"]["template"] != "src.driving_loader.DrivingLoader":
         raise PlanError(
             "warm_up is for driving plans: a benchmark's plan may name its task_runner.settings.initial_model."

@@ -62,6 +62,8 @@ class OptimizerSettings:
     """SGD; momentum starts afresh in every round."""
 
     lr: float
+    decay: float = 1.0
+    """What the learning rate is multiplied by after every round."""
     momentum: float = 0.0
     weight_decay: float = 0.0
     clip_norm: float | None = None
@@ -70,6 +72,8 @@ class OptimizerSettings:
     def __post_init__(self) -> None:
         if not self.lr > 0:
             raise PlanError(f"task_runner.settings.optimizer.lr must be positive, not {self.lr}.")
+        if not 0 < self.decay <= 1:
+            raise PlanError(f"task_runner.settings.optimizer.decay must be above 0 and at most 1, not {self.decay}.")
         for name in ("momentum", "weight_decay"):
             if not getattr(self, name) >= 0:
                 raise PlanError(
@@ -133,10 +137,15 @@ class Worker:
             METHODS[settings.method](**settings.method_settings),
         )
 
-    def fresh_optimizer(self) -> torch.optim.Optimizer:
+    def fresh_optimizer(self, round_num: int) -> torch.optim.Optimizer:
         """SGD over the flat weights."""
         chosen, weights = self.settings.optimizer, self.model.weights
-        optimizer = torch.optim.SGD([weights], lr=chosen.lr, momentum=chosen.momentum, weight_decay=chosen.weight_decay)
+        optimizer = torch.optim.SGD(
+            [weights],
+            lr=chosen.lr * chosen.decay**round_num,
+            momentum=chosen.momentum,
+            weight_decay=chosen.weight_decay,
+        )
         if (limit := chosen.clip_norm) is not None:
 
             def shorten(*_: object) -> None:

@@ -39,6 +39,10 @@ def _training_plan(plan: Plan, name: str, chosen: WarmUp) -> Plan:
     training["aggregator"]["settings"] |= {"rounds_to_train": chosen.rounds, "snapshots": []}
     settings = training["task_runner"]["settings"]
     settings |= {"method": "fedavg", "fedagem": False, "buffer": {"capacity": 0}}
+    if chosen.lr is not None:
+        end = settings["optimizer"]["lr"]
+        decay = (end / chosen.lr) ** (1 / max(chosen.rounds - 1, 1))
+        settings["optimizer"] |= {"lr": chosen.lr, "decay": decay}
     for unused in ("method_settings", "buffer_gradient_samples"):
         settings.pop(unused, None)
     rounds = training["assigner"]["settings"]

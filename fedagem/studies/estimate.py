@@ -77,7 +77,7 @@ def _time_a_step(plan: Plan, batch: int = 32, steps: int = 3) -> float:
     shape = _SIZES[plan["data_loader"]["settings"]["dataset"]][2]
     x = torch.zeros(batch, *shape, dtype=torch.uint8 if len(shape) == 3 else torch.float32)
     y = torch.zeros(batch, dtype=torch.int64)
-    optimizer = worker.fresh_optimizer()
+    optimizer = worker.fresh_optimizer(0)
     began = 0.0
     for step in range(steps + 1):
         if step == 1:

@@ -19,8 +19,21 @@ def test_only_gradients_longer_than_the_limit_are_shortened(clip_norm: float | N
     client = worker(clip_norm)
     before = client.model.weights.detach().clone()
     client.model.gradient.copy_(torch.tensor([3.0, 0.0, 4.0]))
-    client.fresh_optimizer().step()
+    client.fresh_optimizer(0).step()
     torch.testing.assert_close(client.model.weights.detach(), before - 0.5 * torch.tensor(expected))
+
+
+def test_the_learning_rate_decays_from_round_to_round() -> None:
+    linear = Component("torch.nn.Linear", {"in_features": 3, "out_features": 1})
+    client = Worker.build(TrainingSettings(model=linear, optimizer=OptimizerSettings(lr=0.8, decay=0.5)), 0)
+    rates = [client.fresh_optimizer(round_num).param_groups[0]["lr"] for round_num in range(3)]
+    assert rates == [0.8, 0.4, 0.2]
+
+
+@pytest.mark.parametrize("decay", [0.0, 1.5])
+def test_a_decay_that_stops_or_speeds_up_is_refused(decay: float) -> None:
+    with pytest.raises(PlanError, match=f"decay must be above 0 and at most 1, not {decay}"):
+        OptimizerSettings(lr=0.1, decay=decay)
 
 
 def test_a_limit_that_allows_no_step_is_refused() -> None:

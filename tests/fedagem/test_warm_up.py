@@ -39,6 +39,22 @@ def test_a_round_is_one_pass_and_only_the_last_is_scored(plan):
     assert scored == [training["aggregator"]["settings"]["rounds_to_train"]] == [plan["warm_up"]["rounds"]]
 
 
+def test_its_learning_rate_falls_to_the_plans_own(plan):
+    plan["warm_up"] |= {"rounds": 5, "lr": 0.16}
+    plan["task_runner"]["settings"]["optimizer"]["lr"] = 0.01
+    check_plan(plan)
+    optimizer = training_plan(plan)["task_runner"]["settings"]["optimizer"]
+    rates = [optimizer["lr"] * optimizer["decay"] ** number for number in range(5)]
+    assert rates == pytest.approx([0.16, 0.08, 0.04, 0.02, 0.01])
+    assert "decay" not in plan["task_runner"]["settings"]["optimizer"], "the federation itself does not slow down"
+
+
+def test_its_learning_rate_does_not_rise(plan):
+    plan["warm_up"]["lr"] = 0.001
+    with pytest.raises(PlanError, match=r"warm_up\.lr is 0\.001, but it falls to .*optimizer\.lr"):
+        check_plan(plan)
+
+
 def test_methods_share_it_and_seeds_do_not(plan):
     methods = [_variant(plan, method_assignments(name)) for name in ("ideal", "fedavg", "der", "der+fedagem")]
     first, *others = [training_plan(variant) for variant in methods]

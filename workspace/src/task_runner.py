@@ -81,7 +81,7 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
                     learner,
                     self.data_loader.train_batches(round_num),
                     self.worker.method,
-                    self.worker.fresh_optimizer(),
+                    self.worker.fresh_optimizer(round_num),
                     self.settings.refinement if self.settings.fedagem else None,
                     None if g_ref is None else torch.tensor(g_ref),
                 )
