@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 # FedAvg against DER + Fed-A-GEM on the same drive, each as a real federation; called again, it goes on or shows it again.
 demo: $(STAMP)
-	$(BIN)/fedagem compare plan/carla_demo.yaml --methods fedavg,der+fedagem --federated --out runs/demo
+	$(BIN)/fedagem compare plan/carla_demo.yaml --methods fedavg,der+fedagem --federated --jobs 2 --out runs/demo
 
 test: $(STAMP)
 	$(BIN)/pytest --quiet
