@@ -81,9 +81,12 @@ class Subscriber(asyncio.Protocol):
             self.set_aside = False
 
     def send(self, message: bytes | memoryview) -> None:
-        """Send a message now, or queue a copy; the oldest waiting one goes if there is no room."""
+        """Send a copy of a message now, or queue it; the oldest waiting one goes if there is no room.
+
+        A copy, because from Python 3.12 on a transport keeps what it could not send at once, and does not copy it.
+        """
         if self._writable and not self._pending:
-            self._transport.write(message)
+            self._transport.write(bytes(message))
             return
         self._pending.append(bytes(message))
         while len(self._pending) > QUEUE:
