@@ -241,7 +241,7 @@ def _check_warm_up(plan: Plan) -> None:
         return
     chosen = parse_settings(WarmUp, plan["warm_up"], "warm_up")
     end = plan["task_runner"]["settings"]["optimizer"]["lr"]
-    if chosen.lr is not None and chosen.lr < end:
+    if chosen.lr is not None and not chosen.lr >= end:
         raise PlanError(
             f"warm_up.lr is {chosen.lr}, but it falls to task_runner.settings.optimizer.lr, {end}: "
             "give it at least that."

@@ -80,15 +80,12 @@ class Subscriber(asyncio.Protocol):
         if not self._pending:
             self.set_aside = False
 
-    def send(self, message: bytes | memoryview) -> None:
-        """Send a copy of a message now, or queue it; the oldest waiting one goes if there is no room.
-
-        A copy, because from Python 3.12 on a transport keeps what it could not send at once, and does not copy it.
-        """
+    def send(self, message: bytes) -> None:
+        """Send a message now, or queue it; the oldest waiting one goes if there is no room."""
         if self._writable and not self._pending:
-            self._transport.write(bytes(message))
+            self._transport.write(message)
             return
-        self._pending.append(bytes(message))
+        self._pending.append(message)
         while len(self._pending) > QUEUE:
             self._pending.popleft()
         if len(self._pending) >= QUEUE:
@@ -172,8 +169,11 @@ class StreamHub:
         return stream in self._streams
 
     def publish(self, stream: int, message: bytes | memoryview) -> None:
-        for subscriber in self._streams.get(stream, ()):
-            subscriber.send(message)
+        """Send everybody one copy: from Python 3.12 on, transports keep what they cannot send at once as it is."""
+        if subscribers := self._streams.get(stream):
+            copy = bytes(message)
+            for subscriber in subscribers:
+                subscriber.send(copy)
 
     async def settle(self) -> None:
         """Wait, within bounds, for promised subscriptions and for room in every queue."""

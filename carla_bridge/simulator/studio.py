@@ -2,7 +2,7 @@
 
 Who draws what follows from the tick's views alone, so pictures do not depend on the machine. The moment is sent once
 as bytes; pixels come back through memory that all processes share, right behind what comes before them in an image
-message, so that messages go out as they lie there. Processes end with the server, whatever way it ends, because their
+message, so that it is copied once, whole. Processes end with the server, whatever way it ends, because their
 connection to it closes.
 """
 

@@ -49,9 +49,10 @@ def test_its_learning_rate_falls_to_the_plans_own(plan):
     assert "decay" not in plan["task_runner"]["settings"]["optimizer"], "the federation itself does not slow down"
 
 
-def test_its_learning_rate_does_not_rise(plan):
-    plan["warm_up"]["lr"] = 0.001
-    with pytest.raises(PlanError, match=r"warm_up\.lr is 0\.001, but it falls to .*optimizer\.lr"):
+@pytest.mark.parametrize("rate", [0.001, float("nan")])
+def test_its_learning_rate_does_not_rise(plan, rate):
+    plan["warm_up"]["lr"] = rate
+    with pytest.raises(PlanError, match=rf"warm_up\.lr is {rate}, but it falls to .*optimizer\.lr"):
         check_plan(plan)
 
 

@@ -6,6 +6,7 @@ The engine needs neither an X server nor a GPU. Its habits, and what is done abo
   scaling, so that a point lands in exactly the pixel that the pinhole formula names.
 * There is no antialiasing: every picture is drawn at twice its width. Twice its height as well would be smoother still
   and take a third longer, for a picture that looks the same to all but a close look.
+* Outside of Panda3D's own application nobody collects states that are no longer used: they are let go at once.
 * Depth cannot be bound to a texture. The debugging switch `td-show-zbuffer` makes the engine overwrite the frame
   with its depth *after* the colours have been copied out. A second, empty frame without clearing then copies that
   depth to the same memory, so that one pass yields both (a screenshot would do too, but takes fresh memory each time).
@@ -101,8 +102,7 @@ class Engine:
 
     def render(self, camera: Pinhole, background: tuple[float, float, float]) -> RawFrame:
         """Draw one frame; `background` is where nothing is, as red, green, blue in 0..1."""
-        width, height = ACROSS * camera.width, camera.height
-        buffer = self._buffer(width, height)
+        buffer = self._buffer(ACROSS * camera.width, camera.height)
         buffer.output.set_clear_color((*background, (Tag.SKY + 0.5) / 256))
         self._lens.set_user_mat(_projection(camera))
         self._camera.set_transform(transform(camera.axes, camera.position))
