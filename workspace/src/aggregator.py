@@ -5,7 +5,7 @@ import threading
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from openfl.component.aggregator.aggregator import Aggregator
@@ -15,20 +15,18 @@ from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError, PlanError
 from fedagem.rounds import Stage
+from src.averaging import Weighting, mean_tensors, shares, weights_of
 from src.checkpoint import Checkpoint
 from src.results import (
     EXCHANGE,
     METRIC,
     MODEL,
-    RATIO,
     TRAINED,
-    WEIGHT,
     Array,
     Expected,
-    add_ratios,
+    Result,
     find_fault,
     split_by_kind,
-    weighted_mean,
 )
 from src.round_log import RoundLog
 from src.tensor_store import KeepsTensorStore
@@ -63,7 +61,7 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
 
     def __init__(
         self,
-        weighting: Literal["uniform", "samples"] = "uniform",
+        weighting: Weighting = "uniform",
         poll_seconds: float = 20.0,
         snapshots: tuple[int, ...] = (),
         **settings: Any,
@@ -84,7 +82,7 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
         self._turn = threading.Condition()
         self._waiters = 0
         self._stage_index = 0
-        self._results: dict[tuple[str, str], dict[tuple[str, ...], dict[str, Array]]] = {}
+        self._results: dict[tuple[str, str], Result] = {}
         self._refused: set[str] = set()
         self._bytes: dict[str, dict[str, int]] = defaultdict(lambda: {"bytes_down": 0, "bytes_up": 0})
         self._failure: str | None = None
@@ -264,18 +262,14 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
         rows = []
         for task in stage.tasks:
             results = {name: self._results[task, name] for name in collaborators}
-            weights = [self._weight(results[name]) for name in collaborators]
-            for source, target, round_number in (
-                (TRAINED, MODEL, self.round_number + 1),
-                (EXCHANGE, EXCHANGE, self.round_number),
-            ):
-                names = results[collaborators[0]][source]
-                means = {n: weighted_mean([results[c][source][n] for c in collaborators], weights) for n in names}
-                if means and source == TRAINED and sum(weights) == 0:
-                    logger.warning("Round %s: nobody had data to learn from; the model stays", self.round_number)
-                    means = self._model(self.round_number)
-                self._cache(means, round_number, target)
-            rows += self._metric_rows(stage, task, results)
+            weights = weights_of(results, self.weighting)
+            self._cache(mean_tensors(results, EXCHANGE, weights), self.round_number, EXCHANGE)
+            trained = mean_tensors(results, TRAINED, weights)
+            if trained and sum(weights) == 0:
+                logger.warning("Round %s: nobody had data to learn from; the model stays", self.round_number)
+                trained = self._model(self.round_number)
+            self._cache(trained, self.round_number + 1, MODEL)
+            rows += self._metric_rows(stage, results)
         seconds = time.monotonic() - self._stage_began
         rows.append(self._row(stage, "federation", "seconds", seconds))
         for name in collaborators:
@@ -284,24 +278,16 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
         self._log.write(rows)
         logger.info("Round %s: stage %s done in %.2f s", self.round_number, stage.name, seconds)
 
-    def _weight(self, result: dict[tuple[str, ...], dict[str, Array]]) -> float:
-        weight = float(result[WEIGHT].get("weight", np.float32(1)))
-        return weight if self.weighting == "samples" else float(weight > 0)
-
-    def _metric_rows(self, stage: Stage, task: str, results: dict[str, Any]) -> list[dict[str, Any]]:
+    def _metric_rows(self, stage: Stage, results: dict[str, Result]) -> list[dict[str, Any]]:
         rows = []
         for name, result in results.items():
             rows += [self._row(stage, name, metric, float(value)) for metric, value in result[METRIC].items()]
             if "map_50/all" in result[METRIC]:
                 self._keep_best(float(result[METRIC]["map_50/all"]))
-        ratios = {name: result[RATIO] for name, result in results.items()}
-        means = []
-        for ratio, counts in add_ratios(ratios).items():
-            values = (counts[:, 0] / np.maximum(counts[:, 1], 1)).tolist()
-            rows.append(self._row(stage, "federation", f"accuracy/{ratio}", values))
-            means.append(float(np.mean(values)))
-        if means:
-            self._keep_best(means[0])
+        counted = shares(results)
+        rows += [self._row(stage, "federation", f"accuracy/{name}", values) for name, values in counted.items()]
+        if counted:
+            self._keep_best(float(np.mean(next(iter(counted.values())))))
         return rows
 
     def _row(self, stage: Stage, client: str, metric: str, value: Any) -> dict[str, Any]:

@@ -5,8 +5,6 @@ what the next stage asks for, ratios are summed and divided, metrics are logged.
 tensors count.
 """
 
-import logging
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from openfl.utilities import TensorKey
-
-logger = logging.getLogger(__name__)
 
 MODEL = ("model",)
 TRAINED = ("trained",)
@@ -25,6 +21,8 @@ METRIC = ("metric",)
 WEIGHT = ("weight",)
 
 Array = NDArray[Any]
+Result = Mapping[tuple[str, ...], Mapping[str, Array]]
+"""Tensors by kind and name."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +33,15 @@ class Expected:
     exchange: Mapping[str, tuple[int, ...]]
 
 
-def split_by_kind(tensors: Mapping[TensorKey, Array]) -> dict[tuple[str, ...], dict[str, Array]]:
-    """Tensors by kind and name."""
+def split_by_kind(tensors: Mapping[TensorKey, Array]) -> Result:
+    """What a client has sent, sorted."""
     kinds: dict[tuple[str, ...], dict[str, Array]] = {kind: {} for kind in (TRAINED, EXCHANGE, RATIO, METRIC, WEIGHT)}
     for key, value in tensors.items():
         kinds.setdefault(key.tags, {})[key.tensor_name] = value
     return kinds
 
 
-def find_fault(
-    kinds: Mapping[tuple[str, ...], Mapping[str, Array]], publishes: list[str], expected: Expected
-) -> str | None:
+def find_fault(kinds: Result, publishes: list[str], expected: Expected) -> str | None:
     """Why a result cannot be taken, in a few words, or None for a good one."""
     unknown = set(kinds) - {TRAINED, EXCHANGE, RATIO, METRIC, WEIGHT}
     if unknown:
@@ -67,7 +63,7 @@ def find_fault(
     return None
 
 
-def _malformed(kinds: Mapping[tuple[str, ...], Mapping[str, Array]]) -> str | None:
+def _malformed(kinds: Result) -> str | None:
     """What is summed and logged must be single numbers, and pairs of counts."""
     for kind in (METRIC, WEIGHT):
         for name, array in kinds[kind].items():
@@ -92,29 +88,3 @@ def _differs(given: Mapping[str, Array], wanted: Mapping[str, tuple[tuple[int, .
         if given[name].shape != tuple(shape) or given[name].dtype != dtype:
             return f"tensor {name!r} is {given[name].dtype} {given[name].shape}, but should be {dtype} {tuple(shape)}"
     return None
-
-
-def add_ratios(ratios: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
-    """The counts of all clients by name; a client who counted something else than most is left out."""
-    shapes = {client: tuple((name, array.shape) for name, array in given.items()) for client, given in ratios.items()}
-    usual, _ = Counter(shapes.values()).most_common(1)[0]
-    for client in ratios:
-        if shapes[client] != usual:
-            logger.error("The counts of %s are left out: they are %s instead of %s", client, shapes[client], usual)
-    agreeing = [given for client, given in ratios.items() if shapes[client] == usual]
-    return {name: np.sum([given[name] for given in agreeing], axis=0) for name, _ in usual}
-
-
-def weighted_mean(arrays: list[Array], weights: list[float]) -> Array:
-    """sum w_i a_i / sum w_i in the arrays' own dtype and in the order given; zeros where nobody counts."""
-    total = sum(weights)
-    if total == 0:
-        return np.zeros_like(arrays[0])
-    if arrays[0].dtype.kind != "f":
-        mean = sum(array * (weight / total) for array, weight in zip(arrays, weights, strict=True))
-        return np.rint(mean).astype(arrays[0].dtype)
-    result = np.zeros_like(arrays[0])
-    for array, weight in zip(arrays, weights, strict=True):
-        if weight:
-            result += array * array.dtype.type(weight / total)
-    return result

@@ -109,7 +109,7 @@ def test_training_moves_batch_statistics_and_they_are_part_of_the_model():
 
 def test_a_federation_averages_batch_statistics_like_weights():
     """With the aggregator's own mean; the counter stays a whole number, and evaluation depends on no batch."""
-    from src.results import weighted_mean
+    from src.averaging import weighted_mean
 
     clients = [learner(seed=1), learner(seed=1)]
     for number, client in enumerate(clients):
