@@ -114,8 +114,6 @@ class Sensor(Actor):
     settings: dict[str, str] = field(default_factory=dict)
     period: float = 0.0
     next_due: float = 0.0
-    previous_velocity: Vector = ZERO
-    previous_yaw: float | None = None
 
 
 @dataclass(eq=False)

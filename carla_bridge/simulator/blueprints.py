@@ -11,6 +11,8 @@ MAX_IMAGE_SIDE = 4096
 MAX_IMAGE_PIXELS = 4096 * 2304
 CAMERAS = ("rgb", "instance_segmentation", "semantic_segmentation", "depth")
 WALKERS = 26
+SECOND_GENERATION = 15
+"""The first pedestrian that counts as one of CARLA's newer ones, which scripts ask for."""
 
 
 class AttributeType(IntEnum):
@@ -160,8 +162,9 @@ def _walkers() -> Iterable[Blueprint]:
             Attribute("is_invincible", AttributeType.BOOL, "true"),
             _fixed("gender", AttributeType.STRING, "female" if number % 2 else "male"),
             _fixed("age", AttributeType.STRING, "child" if number % 4 == 0 else "adult"),
-            _fixed("generation", AttributeType.INT, "1"),
+            _fixed("generation", AttributeType.INT, "1" if number < SECOND_GENERATION else "2"),
             _fixed("can_use_wheelchair", AttributeType.BOOL, "false"),
+            Attribute("use_wheelchair", AttributeType.BOOL, "false", ("false",)),
         )
         yield Blueprint(f"walker.pedestrian.{number:04d}", attributes)
 

@@ -1,11 +1,12 @@
 """Batches: CARLA's 22 commands, each an index and its fields."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 from carla_bridge.simulator import wire
 from carla_bridge.simulator.errors import RefusedError
-from carla_bridge.simulator.methods_actors import ActorMethods, spawn, steer_walker
+from carla_bridge.simulator.methods_actors import RIGID, ActorMethods, spawn, steer_walker
 from carla_bridge.simulator.world import World
 
 SPAWN, DESTROY, WALKER_STATE, LIGHT_STATE, CONSOLE = 0, 1, 7, 18, 20
@@ -30,6 +31,8 @@ METHODS = {
     21: "set_traffic_light_state",
 }
 """The RPC that does the same as a command."""
+
+log = logging.getLogger(__name__)
 
 
 def run_batch(world: World, actors: ActorMethods, commands: Any) -> list[object]:
@@ -71,17 +74,23 @@ def _run(world: World, actors: ActorMethods, index: int, fields: Sequence[Any]) 
 
 
 def _spawn(world: World, actors: ActorMethods, fields: Sequence[Any]) -> int:
-    description, transform, parent, attachment, socket, after = _exactly(fields, 6)
+    """The client leaves the attachment type of a batch unset, so it is not looked at: everything is rigid."""
+    description, transform, parent, _, socket, after = _exactly(fields, 6)
     optional = wire.items(parent, "parent")
-    if len(optional) == 2 and optional[0]:
-        actor = spawn(world, description, transform, optional[1], attachment, socket)
-    else:
-        actor = spawn(world, description, transform, None, 0, "")
+    mother = optional[1] if len(optional) == 2 and optional[0] else None
+    actor = spawn(world, description, transform, mother, RIGID, "" if mother is None else socket)
     for command in wire.items(after, "do_after"):
-        index, inner = wire.items(wire.items(command, "command", 1)[0], "command", 2)[:2]
-        filled = [actor.id, *wire.items(inner, "command fields")[1:]] if index != SPAWN else inner
-        _run(world, actors, wire.whole(index, "command index"), filled)
+        try:
+            _follow_up(world, actors, actor.id, command)
+        except RefusedError as refusal:  # the actor is there, and its id the only way to get rid of it
+            log.warning("after the spawning of actor %d: %s", actor.id, refusal)
     return actor.id
+
+
+def _follow_up(world: World, actors: ActorMethods, number: int, command: Any) -> None:
+    index, fields = wire.items(wire.items(command, "command", 1)[0], "command", 2)[:2]
+    filled = [number, *wire.items(fields, "command fields")[1:]] if index != SPAWN else fields
+    _run(world, actors, wire.whole(index, "command index"), filled)
 
 
 def _exactly(fields: Sequence[Any], count: int) -> Sequence[Any]:

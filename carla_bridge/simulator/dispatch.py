@@ -13,6 +13,9 @@ from carla_bridge.simulator.wire import failure, success
 BARE = "apply_batch"
 """The one RPC whose result is not wrapped."""
 
+MOST_COMPLAINTS = 1000
+"""Different refusals that are logged, each once."""
+
 log = logging.getLogger(__name__)
 
 
@@ -61,9 +64,10 @@ class Dispatcher:
                 raise RefusedError(f"not served: {name}")
             result = await method.call(caller, given)
         except RefusedError as refusal:
-            if name not in self._complained and len(self._complained) < 1000:
-                self._complained.add(name)
-                log.warning("%s: %s", name, refusal)
+            complaint = f"{name}: {refusal}"
+            if complaint not in self._complained and len(self._complained) < MOST_COMPLAINTS:
+                self._complained.add(complaint)
+                log.warning(complaint)
             return failure(str(refusal))
         except Exception:
             log.exception("internal error in %s", name)

@@ -98,6 +98,7 @@ class Driver:
     def follow(self, goals: list[Lane]) -> None:
         """Go to these lanes in turn, then wander."""
         self.goals = deque(goals)
+        self._tick_off()
         self.turns.clear()
         self._replan()
 
@@ -190,7 +191,9 @@ class Driver:
         return None
 
     def give_up_change(self) -> None:
-        """The planned lane change did not come off: find another way from here."""
+        """The planned lane change did not come off: find another way from here, without that lane."""
+        while self.goals and self.goals[0] in (self.lane.left, self.lane.right):
+            self.goals.popleft()
         self._replan()
 
     def _tick_off(self) -> None:

@@ -74,7 +74,8 @@ class ActorMethods:
 
     def set_actor_location(self, number: Any, location: Any) -> None:
         x, y, z = wire.vector(location, "location")
-        here = self._actor(number).pose
+        actor = self._actor(number)
+        here = actor.pose if actor.mount is None else actor.mount
         turn = [here.pitch, here.yaw, here.roll]
         self.set_actor_transform(number, [[x, y, z], turn])
 

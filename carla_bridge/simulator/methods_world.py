@@ -32,6 +32,7 @@ class WorldMethods:
         actors: ActorMethods,
         hub: StreamHub,
         tick: Callable[[], Awaitable[int]],
+        next_frame: Callable[[], Awaitable[int]],
         changed: Callable[[], None],
         traffic_port: Callable[[], int],
     ) -> None:
@@ -39,6 +40,7 @@ class WorldMethods:
         self._actors = actors
         self._hub = hub
         self._tick = tick
+        self._next_frame = next_frame
         self._changed = changed
         self._traffic_port = traffic_port
         self._map = opendrive(world.network, world.town.name, world.signals, world.signs)
@@ -103,9 +105,7 @@ class WorldMethods:
         return self._world.library.wire()
 
     async def tick_cue(self) -> int:
-        if not self._world.settings.synchronous:
-            return self._world.frame
-        return await self._tick()
+        return await (self._tick() if self._world.settings.synchronous else self._next_frame())
 
     async def apply_batch(self, commands: Any, do_tick: Any) -> list[object]:
         answers = run_batch(self._world, self._actors, commands)
@@ -128,12 +128,12 @@ class WorldMethods:
         return []
 
     def get_all_level_BBs(self, tag: Any) -> object:  # noqa: N802 - CARLA's name
-        return [_box(thing) for thing in self._tagged(tag)]
+        return [_box(thing) for _, thing in self._tagged(tag)]
 
     def get_environment_objects(self, tag: Any) -> object:
         return [
             [wire.transform(thing.pose), _box(thing), number, f"{thing.kind}_{number}", thing.tag]
-            for number, thing in enumerate(self._tagged(tag))
+            for number, thing in self._tagged(tag)
         ]
 
     def is_traffic_manager_running(self, port: Any) -> bool:
@@ -149,9 +149,10 @@ class WorldMethods:
         wire.whole(port, "port", 0, 65535)
         return True
 
-    def _tagged(self, tag: Any) -> list[StaticObject]:
+    def _tagged(self, tag: Any) -> list[tuple[int, StaticObject]]:
+        """Things of the map with their numbers, which are the same whatever is asked for."""
         wanted = wire.whole(tag, "tag", 0, ANY_TAG)
-        return [thing for thing in self._world.town.objects if wanted in (ANY_TAG, thing.tag)]
+        return [(n, thing) for n, thing in enumerate(self._world.town.objects) if wanted in (ANY_TAG, thing.tag)]
 
 
 def _box(thing: StaticObject) -> list[object]:

@@ -99,7 +99,8 @@ def _new_speed(vehicle: Vehicle, dt: float) -> float:
         change = max(-FULL_BRAKE, min(model.acceleration, 2.0 * (wanted - speed)))
         return speed + change * dt
     push = control.throttle * model.acceleration * max(0.0, 1.0 - (speed / model.top_speed) ** 2)
-    moving = speed + (-push if control.reverse else push) * dt
+    backwards = control.reverse or (control.manual_gear_shift and control.gear < 0)
+    moving = speed + (-push if backwards else push) * dt
     drag = ROLLING if control.throttle > 0 else 3 * ROLLING
     resistance = control.brake * FULL_BRAKE + drag + AIR_DRAG * speed * speed
     resistance += HAND_BRAKE if control.hand_brake else 0.0

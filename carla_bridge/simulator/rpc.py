@@ -86,7 +86,9 @@ class RpcServer:
                 if reply is None:
                     return
                 writer.write(reply)
-            await writer.drain()
+                await writer.drain()  # who does not read is not answered
+                if len(requests) > 1:
+                    await asyncio.sleep(0)  # who asks much at once does not keep the others waiting
 
     async def _answer(self, caller: Caller, request: Any) -> bytes | None:
         if not (

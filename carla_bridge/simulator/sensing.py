@@ -6,17 +6,19 @@ import numpy as np
 
 from carla_bridge.simulator.actors import Sensor
 from carla_bridge.simulator.opendrive import LATITUDE, LONGITUDE
-from carla_bridge.simulator.posing import rotation, wrap
+from carla_bridge.simulator.posing import rotation
 from carla_bridge.simulator.scene import Pose
 
 EARTH_RADIUS = 6378137.0
 SCALE = 0.9996
 GRAVITY = 9.81
+FARTHEST = pi
+"""East or west of the origin, in radii of the earth: beyond it nothing has a longitude."""
 
 
 def geolocation(pose: Pose) -> tuple[float, float, float]:
     """Latitude, longitude and altitude of a place, as the client's own map computes them."""
-    east = pose.x / (SCALE * EARTH_RADIUS)
+    east = max(-FARTHEST, min(FARTHEST, pose.x / (SCALE * EARTH_RADIUS)))
     north = pose.y / (SCALE * EARTH_RADIUS) + radians(LATITUDE)
     latitude = degrees(asin(sin(north) / cosh(east)))
     longitude = LONGITUDE + degrees(atan2(sinh(east), cos(north)))
@@ -34,15 +36,11 @@ def gnss(sensor: Sensor, frame: int) -> list[float]:
     ]
 
 
-def imu(sensor: Sensor, frame: int, dt: float) -> list[object]:
+def imu(sensor: Sensor, frame: int) -> list[object]:
     """Accelerometer, gyroscope and compass in the sensor's own frame."""
     turned = rotation(sensor.pose)
-    before = sensor.previous_velocity
-    change = [(now - then) / dt for now, then in zip(sensor.velocity, before, strict=True)]
-    specific = turned.T @ (np.array(change) + np.array([0.0, 0.0, GRAVITY]))
-    last = sensor.pose.yaw if sensor.previous_yaw is None else sensor.previous_yaw
-    rate = turned.T @ np.array([0.0, 0.0, radians(wrap(sensor.pose.yaw - last)) / dt])
-    sensor.previous_velocity, sensor.previous_yaw = sensor.velocity, sensor.pose.yaw
+    specific = turned.T @ (np.array(sensor.acceleration) + np.array([0.0, 0.0, GRAVITY]))
+    rate = turned.T @ np.radians(sensor.angular_velocity)
     noise = _noise(sensor, frame, 6)
     accelerometer = [
         float(specific[i] + noise[i] * _setting(sensor, f"noise_accel_stddev_{axis}")) for i, axis in enumerate("xyz")

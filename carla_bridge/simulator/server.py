@@ -41,6 +41,7 @@ class SimulatorServer:
         self._ticking = asyncio.Lock()
         self._pictures: asyncio.Task[None] | None = None
         self._mode_changed = asyncio.Event()
+        self._stepped = asyncio.Event()
         self._episode_shown = 0
 
     async def start(self, host: str, port: int) -> None:
@@ -49,7 +50,13 @@ class SimulatorServer:
         await self._traffic_rpc.start(host, 0)
         actors = ActorMethods(self.world, self._hub.port)
         world = WorldMethods(
-            self.world, actors, self._hub, self.tick, self._mode_changed.set, lambda: self._traffic_rpc.port
+            self.world,
+            actors,
+            self._hub,
+            self.tick,
+            self._next_frame,
+            self._change_mode,
+            lambda: self._traffic_rpc.port,
         )
         self._rpc = RpcServer(Dispatcher(actors, world))
         self._publish_state()
@@ -77,15 +84,40 @@ class SimulatorServer:
         """Advance the world by itself while it is asynchronous; wait for ticks while it is synchronous."""
         loop = asyncio.get_running_loop()
         due = loop.time()
+        failed = False
         while True:
             if self.world.settings.synchronous:
                 self._mode_changed.clear()
                 await self._mode_changed.wait()
                 due = loop.time()
                 continue
-            await self.tick()
+            failed = not await self._survives_tick(silent=failed)
             due = max(due + self.world.settings.step, loop.time())
             await asyncio.sleep(due - loop.time())
+
+    async def _survives_tick(self, silent: bool) -> bool:
+        """One tick that nobody asked for, so that nobody but the log can be told of its failure."""
+        try:
+            await self.tick()
+        except Exception:
+            if not silent:
+                log.exception("the world failed at frame %d", self.world.frame)
+            return False
+        return True
+
+    async def _next_frame(self) -> int:
+        """Wait for the world to go on by itself, or to be made synchronous meanwhile."""
+        await self._stepped.wait()
+        return self.world.frame
+
+    def _change_mode(self) -> None:
+        self._mode_changed.set()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Wake up whoever waits for the next frame, and nobody who comes later."""
+        self._stepped.set()
+        self._stepped = asyncio.Event()
 
     async def stop(self) -> None:
         """Close every connection and the studio."""
@@ -115,6 +147,7 @@ class SimulatorServer:
             self._publish_collisions(hits)
             self._publish_sensors(due)
             self.world.decide()
+            self._let_go()
             return self.world.frame
 
     def _publish_state(self) -> None:
@@ -149,8 +182,7 @@ class SimulatorServer:
                 message = small_sensor(world, sensor, SensorType.GNSS, gnss(sensor, world.frame))
                 self._hub.publish(sensor.stream, message)
             elif sensor.blueprint == "sensor.other.imu":
-                value = imu(sensor, world.frame, max(sensor.period, world.settings.step))
-                message = small_sensor(world, sensor, SensorType.IMU, value)
+                message = small_sensor(world, sensor, SensorType.IMU, imu(sensor, world.frame))
                 self._hub.publish(sensor.stream, message)
 
     def _order_pictures(self, cameras: Sequence[Sensor]) -> None:

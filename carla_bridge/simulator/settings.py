@@ -1,6 +1,7 @@
 """Episode settings and weather, as the client reads and writes them."""
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from carla_bridge.simulator import wire
@@ -10,6 +11,8 @@ from carla_bridge.simulator.scene import Weather
 DEFAULT_STEP = 0.05
 """Seconds per tick where the client fixes none."""
 LONGEST_STEP = 1.0
+LONGEST_PIECE = 0.2
+"""Seconds for which drivers may keep to what they decided; in a longer step they decide several times."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ class EpisodeSettings:
     @property
     def step(self) -> float:
         return self.fixed_delta or DEFAULT_STEP
+
+    @property
+    def pieces(self) -> int:
+        """Into how many equal parts a step is divided."""
+        return max(1, ceil(self.step / LONGEST_PIECE - 1e-9))
 
     def wire(self) -> list[object]:
         delta: list[object] = [False] if self.fixed_delta is None else [True, self.fixed_delta]

@@ -21,6 +21,9 @@ STOP_LINE = 3.0
 POLE_FROM_KERB = 0.6
 POLE_AFTER_LINE = 1.0
 """Metres from a light's pole to the end of the lane."""
+TRIGGER_HALF_LENGTH, TRIGGER_HALF_HEIGHT = 1.5, 1.5
+
+Vector = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Signal:
     lanes: tuple[LaneId, ...]
     reach: float
     """From the pole to the centre of the outermost lane it is meant for."""
+    span: float
+    """Width of the lanes it is meant for."""
     junction: int | None = None
     """Of a traffic light."""
     speed: int | None = None
@@ -74,6 +79,21 @@ def speed_signs(network: RoadNetwork, first_object_id: int) -> tuple[Signal, ...
     return tuple(found)
 
 
+def across(light: Signal) -> float:
+    """Yaw of a light's actor in degrees: CARLA's point across the road, to the right of their traffic."""
+    return (light.facing - 90.0) % 360.0
+
+
+def trigger_volume(light: Signal) -> tuple[Vector, Vector]:
+    """Centre and half sizes, as the light's actor sees them: over the stop line of all lanes it is meant for.
+
+    The client looks for stop waypoints along the volume's x axis, so that one must lie across the road.
+    """
+    from_pole = light.span / 2 - abs(light.t)
+    centre = (from_pole, STOP_LINE - POLE_AFTER_LINE, TRIGGER_HALF_HEIGHT)
+    return centre, (light.span / 2, TRIGGER_HALF_LENGTH, TRIGGER_HALF_HEIGHT)
+
+
 def _light(road: Road, junction: Junction, number: int) -> Signal:
     along = road.end_junction == junction.id
     to_go = road.reference.length - POLE_AFTER_LINE
@@ -86,7 +106,7 @@ def _beside(road: Road, along: bool, driven: float, name: str, object_id: int) -
     s = driven if along else road.reference.length - driven
     side = road.right if along else road.left
     kerb = sum(lane.width for lane in side if lane.type is not LaneType.SIDEWALK)
-    last_lane = sum(lane.width for lane in side if lane.type is LaneType.DRIVING) - side[0].width / 2
+    span = sum(lane.width for lane in side if lane.type is LaneType.DRIVING)
     lateral = (kerb + POLE_FROM_KERB) * (1 if along else -1)
     x, y, yaw, _ = road.reference.sample(np.array([s]))[0]
     return Signal(
@@ -100,5 +120,6 @@ def _beside(road: Road, along: bool, driven: float, name: str, object_id: int) -
         y=float(y + lateral * cos(yaw)),
         facing=float((yaw + (pi if along else 0.0)) * 180 / pi % 360),
         lanes=tuple((road.id, number) for number, _, _ in driving_lanes(road) if (number < 0) == along),
-        reach=kerb + POLE_FROM_KERB - last_lane,
+        reach=kerb + POLE_FROM_KERB - (span - side[0].width / 2),
+        span=span,
     )

@@ -25,8 +25,8 @@ def make_actor(
     settings = blueprint.settings([(name, value) for name, _, value in given])
     kinds = {attribute.id: int(attribute.type) for attribute in blueprint.attributes}
     attributes = tuple((name, kinds[name], value) for name, value in settings.items())
-    if parent is not None and blueprint.model is not None:
-        raise RefusedError("a vehicle cannot be attached to another actor")
+    if parent is not None and blueprint.id.startswith(("vehicle.", "walker.")):
+        raise RefusedError(f"a {blueprint.id.split('.')[0]} cannot be attached to another actor")
     if blueprint.model is not None:
         model = blueprint.model
         return Vehicle(
@@ -58,7 +58,6 @@ def make_actor(
             attributes,
             parent,
             mount,
-            stream=1,
             settings=settings,
             period=max(0.0, float(settings.get("sensor_tick", "0"))),
         )

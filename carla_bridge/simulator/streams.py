@@ -73,6 +73,10 @@ class Subscriber(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writable = True
+        # not from within the transport's own writing: a connection that breaks there would be lost twice
+        asyncio.get_running_loop().call_soon(self._send_pending)
+
+    def _send_pending(self) -> None:
         while self._pending and self._writable:
             self._transport.write(self._pending.popleft())
         if len(self._pending) < QUEUE:

@@ -36,8 +36,9 @@ AT_LIGHT = 9.0
 
 @dataclass
 class General:
-    """Settings of the traffic manager for all its vehicles."""
+    """Settings of the traffic manager for all its vehicles, in every episode."""
 
+    seed: int
     speed_difference: float = 0.0
     lane_offset: float = 0.0
     distance: float = 0.0
@@ -46,11 +47,10 @@ class General:
 class Traffic:
     """All autopilots of an episode."""
 
-    def __init__(self, network: RoadNetwork, lights: list[TrafficLight], seed: int) -> None:
-        self.general = General()
+    def __init__(self, network: RoadNetwork, lights: list[TrafficLight], general: General) -> None:
+        self.general = general
         self._network = network
         self._lights: dict[LaneId, TrafficLight] = {lane: light for light in lights for lane in light.signal.lanes}
-        self._seed = seed
         self._registered = 0
         self._frame = 0
         self.drivers: dict[int, Driver] = {}
@@ -60,7 +60,7 @@ class Traffic:
 
     def reseed(self, seed: int) -> None:
         """Make the future of all drivers depend on this seed."""
-        self._seed = seed
+        self.general.seed = seed
         self._registered = self._frame = 0
         for driver in self.drivers.values():
             driver.random = self._next_random()
@@ -120,7 +120,7 @@ class Traffic:
 
     def _next_random(self) -> np.random.Generator:
         self._registered += 1
-        return np.random.default_rng([self._seed, self._registered])
+        return np.random.default_rng([self.general.seed, self._registered])
 
     def _inform(self, vehicle: Vehicle) -> None:
         pose = vehicle.pose

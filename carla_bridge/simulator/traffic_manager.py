@@ -5,6 +5,8 @@ opens a port and the traffic moves with the world. Its protocol has neither meta
 """
 
 import logging
+from collections.abc import Sequence
+from math import atan2, hypot
 from typing import Any
 
 from carla_bridge.simulator import wire
@@ -19,6 +21,8 @@ from carla_bridge.simulator.world import World
 
 TURNS = {1: "Left", 2: "Right", 3: "Straight"}
 """CARLA's RoadOption numbers of the turns that a route may contain."""
+CLOSE = 20.0
+"""Metres between the places of a path up to which they tell the direction of travel."""
 
 log = logging.getLogger(__name__)
 
@@ -190,13 +194,24 @@ class TrafficManagerMethods:
             driver.take_turns(turns)
 
     def _lanes(self, path: Any) -> list[Lane]:
+        """The lanes between junctions that a path uses; ways through junctions overlap, and follow from these."""
+        places = [wire.vector(place, "location") for place in wire.items(path, "path")]
         lanes: list[Lane] = []
-        for place in wire.items(path, "path"):
-            x, y, _ = wire.vector(place, "location")
-            lane, _, _ = self._world.network.nearest(x, y)
-            if not lanes or lanes[-1] is not lane:
+        for number, (x, y, _) in enumerate(places):
+            yaw = _direction(places[max(number - 1, 0) : number + 2])
+            lane, _, _ = self._world.network.nearest(x, y, yaw)
+            if lane.junction is None and (not lanes or lanes[-1] is not lane):
                 lanes.append(lane)
+        if places and not lanes:
+            raise RefusedError("all places of the path lie in junctions: add one on a road before or after")
         return lanes
+
+
+def _direction(places: Sequence[tuple[float, float, float]]) -> float | None:
+    """Yaw in radians from the first to the last of neighbouring places; None if they are too far apart to tell."""
+    (x, y, _), (to_x, to_y, _) = places[0], places[-1]
+    apart = hypot(to_x - x, to_y - y)
+    return atan2(to_y - y, to_x - x) if 0.0 < apart <= 2 * CLOSE else None
 
 
 def _id(actor: Any) -> int:

@@ -21,9 +21,9 @@ from carla_bridge.simulator.scene import Moment, MovingObject, Pose, Town
 from carla_bridge.simulator.semantics import FIRST_STATIC_ID, Tag, next_actor_id
 from carla_bridge.simulator.settings import EpisodeSettings, WeatherParameters
 from carla_bridge.simulator.signal_groups import group_lights
-from carla_bridge.simulator.signals import speed_signs, traffic_lights
+from carla_bridge.simulator.signals import across, speed_signs, traffic_lights, trigger_volume
 from carla_bridge.simulator.spawning import make_actor
-from carla_bridge.simulator.traffic import Traffic
+from carla_bridge.simulator.traffic import General, Traffic
 from carla_bridge.simulator.walking import step_walker
 
 BRAKE_LIGHTS = 0x8
@@ -47,12 +47,12 @@ class World:
     def __init__(self, town: Town, network: RoadNetwork, seed: int) -> None:
         self.town = town
         self.network = network
-        self.seed = seed
         self.library = BlueprintLibrary()
         self.obstacles = Obstacles(town.objects)
         self.signals = traffic_lights(network)
         self.signs = speed_signs(network, FIRST_STATIC_ID + len(self.signals))
         self.settings = EpisodeSettings()
+        self._general = General(seed)
         self.frame = 0
         self.episode = 0
         self._last_id = 0
@@ -60,7 +60,10 @@ class World:
         self.start_episode()
 
     def start_episode(self) -> None:
-        """A fresh episode of the same map: new ids, nobody on the roads, clock at zero."""
+        """A fresh episode of the same map: new ids, nobody on the roads, clock at zero.
+
+        What the traffic manager was told about all vehicles holds on, as with CARLA.
+        """
         self.episode += 1
         self.elapsed = 0.0
         self.weather = WeatherParameters()
@@ -68,9 +71,9 @@ class World:
         self._touching: dict[tuple[int, int], float] = {}
         lights = []
         for signal in self.signals:
-            pose = Pose(signal.x, signal.y, 0.0, yaw=signal.facing)
+            pose = Pose(signal.x, signal.y, 0.0, yaw=across(signal))
             light = TrafficLight(self._new_id(), "traffic.traffic_light", pose, signal=signal, tag=Tag.TRAFFIC_LIGHT)
-            light.extent, light.box_centre = (1.5, max(signal.reach, 1.0) / 2, 2.8), (0.0, 0.0, 2.8)
+            light.box_centre, light.extent = trigger_volume(signal)
             lights.append(light)
         self.signal_groups = group_lights(lights)
         signs = [
@@ -87,7 +90,7 @@ class World:
         ]
         self.spectator = Actor(self._new_id(), "spectator", Pose(0.0, 0.0, 60.0, pitch=-60.0))
         self.actors = {actor.id: actor for actor in (*lights, *signs, self.spectator)}
-        self.traffic = Traffic(self.network, lights, self.seed)
+        self.traffic = Traffic(self.network, lights, self._general)
 
     def actor(self, number: int) -> Actor:
         found = self.actors.get(number)
@@ -121,9 +124,12 @@ class World:
         actor = make_actor(self._new_id(), self.library[blueprint], given, pose, mother)
         if isinstance(actor, Vehicle | Walker):
             self._check_room(actor)
-        if actor.stream:
+        if isinstance(actor, Sensor):
             self._last_stream += 1
             actor.stream = self._last_stream
+            actor.next_due = self.elapsed + self.settings.step
+        if mother is not None:
+            actor.velocity = mother.velocity
         if isinstance(actor, Vehicle):
             actor.speed_limit = self.network.nearest(pose.x, pose.y, radians(pose.yaw))[0].speed_limit
         self.actors[actor.id] = actor
@@ -148,28 +154,30 @@ class World:
         return hits
 
     def advance(self) -> list[Collision]:
-        """What of a tick can be seen: lights, physics, walkers, collisions."""
+        """What of a tick can be seen: lights, physics, walkers, collisions.
+
+        In a long step everybody moves and decides in turns, so that nobody drives on blindly.
+        """
         dt = self.settings.step
         self.frame += 1
         self.elapsed += dt
-        for group in dict.fromkeys(self.signal_groups.values()):
-            group.step(dt)
-        vehicles, walkers = self._movers()
-        before = [(actor, actor.pose) for actor in vehicles]
-        step_vehicles(vehicles, dt)
-        for walker in walkers:
-            step_walker(walker, dt)
-        collisions = self._collide(before, walkers)
+        steered = [walker for walker in self._movers()[1] if walker.steered]
+        collisions = self._move()
+        for _ in range(self.settings.pieces - 1):
+            self.decide()
+            for walker in steered:
+                walker.steered = True
+            known = {(hit.actor.id, hit.other.id) for hit in collisions}
+            collisions += [hit for hit in self._move() if (hit.actor.id, hit.other.id) not in known]
         for actor in self.actors.values():
             if actor.parent is not None and actor.mount is not None:
-                actor.pose = attached(actor.parent.pose, actor.mount)
-                actor.velocity = actor.parent.velocity
+                _carry(actor, actor.parent, actor.mount, dt)
         return collisions
 
     def decide(self) -> None:
         """The rest of a tick: drivers look at the world and set their controls for the next."""
         vehicles, walkers = self._movers()
-        self.traffic.step(vehicles, walkers, self.settings.step)
+        self.traffic.step(vehicles, walkers, self.settings.step / self.settings.pieces)
 
     def moment(self) -> Moment:
         """What the renderer needs to know of this tick."""
@@ -201,6 +209,18 @@ class World:
     def sensors(self) -> list[Sensor]:
         return [actor for actor in self.actors.values() if isinstance(actor, Sensor)]
 
+    def _move(self) -> list[Collision]:
+        """Lights, vehicles and walkers, by one piece of a step."""
+        dt = self.settings.step / self.settings.pieces
+        for group in dict.fromkeys(self.signal_groups.values()):
+            group.step(dt)
+        vehicles, walkers = self._movers()
+        before = [(actor, actor.pose) for actor in vehicles]
+        step_vehicles(vehicles, dt)
+        for walker in walkers:
+            step_walker(walker, dt)
+        return self._collide(before, walkers, dt)
+
     def _movers(self) -> tuple[list[Vehicle], list[Walker]]:
         vehicles = [actor for actor in self.actors.values() if isinstance(actor, Vehicle)]
         walkers = [actor for actor in self.actors.values() if isinstance(actor, Walker)]
@@ -217,7 +237,7 @@ class World:
         if taken or self.obstacles.hit_by(boxes[0]) is not None:
             raise RefusedError("Spawn failed because of collision at spawn position")
 
-    def _collide(self, before: list[tuple[Vehicle, Pose]], walkers: list[Walker]) -> list[Collision]:
+    def _collide(self, before: list[tuple[Vehicle, Pose]], walkers: list[Walker], dt: float) -> list[Collision]:
         bodies: list[Vehicle | Walker] = [v for v, _ in before if v.collides]
         bodies += [walker for walker in walkers if walker.collides or walker.steered]
         boxes = footprints(bodies)
@@ -226,7 +246,7 @@ class World:
         touching: dict[tuple[int, int], float] = {}
         for i, j in overlapping_pairs(boxes):
             one, two = bodies[i], bodies[j]
-            touching[one.id, two.id] = self._touching.get((one.id, two.id), 0.0) + self.settings.step
+            touching[one.id, two.id] = self._touching.get((one.id, two.id), 0.0) + dt
             if isinstance(one, Walker) and isinstance(two, Walker):
                 continue
             hits += [_hit(one, two), _hit(two, one)]
@@ -244,6 +264,14 @@ class World:
                     hits.append(_hit(body, wall))
                     stop_dead(body, previous[body])
         return hits
+
+
+def _carry(actor: Actor, parent: Actor, mount: Pose, dt: float) -> None:
+    """Take along what is attached to something that moves."""
+    actor.pose = attached(parent.pose, mount)
+    (x, y, z), (was_x, was_y, was_z) = parent.velocity, actor.velocity
+    actor.acceleration = ((x - was_x) / dt, (y - was_y) / dt, (z - was_z) / dt)
+    actor.velocity, actor.angular_velocity = parent.velocity, parent.angular_velocity
 
 
 def _approaches(body: Actor, other: Actor) -> bool:

@@ -1,5 +1,6 @@
 """Bad input, dead clients and slow readers: that connection suffers, the others never notice."""
 
+import asyncio
 import os
 import random
 import resource
@@ -17,7 +18,11 @@ import pytest
 
 from carla_bridge.simulator.methods_actors import ActorMethods
 from carla_bridge.simulator.methods_world import WorldMethods
+from carla_bridge.simulator.server import SimulatorServer
+from carla_bridge.simulator.studio import Studio
+from carla_bridge.simulator.town import build_town
 from carla_bridge.simulator.traffic_manager import TrafficManagerMethods
+from carla_bridge.simulator.world import World
 from tests.carla_bridge.simulator.client_tools import at, blueprint, connect, fresh, listening
 
 pytest_plugins = ("tests.carla_bridge.simulator.servers",)
@@ -240,6 +245,82 @@ def test_a_subscriber_that_never_reads_costs_neither_time_nor_memory(new_server,
     seconds, growth = isolated(watch_with_a_sleeper, server.port, server.stream_port, server.process.pid)
     assert growth < 80, "250 frames are 480 MB"
     assert seconds < 80
+
+
+def test_attachment_types_that_a_batch_leaves_unset_do_not_matter(blank_server):
+    rpc = Rpc(blank_server.port)
+    place = rpc.call("get_map_info")[1][0][1][1][20]
+    car = rpc.call("spawn_actor", [0, "vehicle.audi.tt", []], place)[1][0][1][0]
+    mounted = [[0, "sensor.other.gnss", []], [[0, 0, 0], [0, 0, 0]], [True, car], 200, "", []]
+    _, [[answer]] = rpc.call("apply_batch", [[[0, mounted]]], False)
+    assert answer[0] == 1, answer
+    rpc.call("destroy_actor", car)
+    rpc.close()
+
+
+def test_who_asks_much_and_reads_nothing_costs_the_others_nothing(new_server):
+    server = new_server()
+    process = psutil.Process(server.process.pid)
+    rpc, greedy = Rpc(server.port), Rpc(server.port)
+    rpc.call("version")
+    before = process.memory_info().rss
+    greedy.socket.sendall(b"".join(msgpack.packb([0, n, "get_map_data", [[False]]]) for n in range(3000)))
+    slowest = 0.0
+    for _ in range(20):
+        start = time.monotonic()
+        assert rpc.call("version") == (None, [[1, "0.9.16"]])
+        slowest = max(slowest, time.monotonic() - start)
+    assert slowest < 3, "all of the map 3,000 times takes eight seconds"
+    assert process.memory_info().rss - before < 100e6, "and a gigabyte"
+    greedy.close()
+    rpc.close()
+
+
+def far_away(port):
+    """Out of the world with a GNSS on board."""
+    client, world = connect(port)
+    world = fresh(client)
+    settings = world.get_settings()
+    settings.fixed_delta_seconds = 0.2
+    world.apply_settings(settings)
+    car = world.spawn_actor(blueprint(world, "vehicle.audi.tt"), world.get_map().get_spawn_points()[0])
+    car.enable_constant_velocity(carla.Vector3D(9.9e6, 0, 0))
+    gnss = world.spawn_actor(blueprint(world, "sensor.other.gnss"), carla.Transform(), attach_to=car)
+    with listening(gnss) as (data,):
+        for _ in range(3000):
+            frame = world.tick()
+        at(data, frame)
+
+
+def test_a_vehicle_beyond_all_maps_does_not_stop_the_world(new_server, isolated):
+    isolated(far_away, new_server().port)
+
+
+def test_a_world_that_fails_once_goes_on(caplog):
+    """Asynchronous, where no client asks for ticks and so none can be told."""
+    world = World(*build_town(0), 0)
+    advance, failures, went_on = world.advance, iter([True, True]), asyncio.Event()
+
+    def fail_twice():
+        if next(failures, False):
+            raise ArithmeticError
+        went_on.set()
+        return advance()
+
+    world.advance = fail_twice  # type: ignore[method-assign]
+
+    async def run():
+        studio = Studio("carla_bridge.simulator.pictures:NoPicture")
+        await studio.open()
+        server = SimulatorServer(world, studio)
+        await server.start("127.0.0.1", 0)
+        serving = asyncio.create_task(server.serve_forever())
+        await went_on.wait()
+        serving.cancel()
+        await server.stop()
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+    assert len(caplog.records) == 1, "told once, not at every tick"
 
 
 VICTIM = """
