@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from fedagem.federation import start_federation, start_simulation
 from fedagem.plan import Plan
 from fedagem.processes import ProcessGroup
-from fedagem.results import write_results
+from fedagem.results import rounds_in_results, write_final_results
 from fedagem.run_directory import create_run, resume_run
 
 
@@ -32,8 +32,8 @@ class Job:
 
     @property
     def finished(self) -> bool:
-        """Whether its results are there."""
-        return (self.directory / "results.json").exists()
+        """Whether the results of all its rounds are there."""
+        return rounds_in_results(self.directory) >= int(self.plan["aggregator"]["settings"]["rounds_to_train"])
 
 
 class _StoppedError(Exception):
@@ -41,10 +41,13 @@ class _StoppedError(Exception):
 
 
 def run_jobs(jobs: Sequence[Job], parallel: int) -> None:
-    """Bring every run to its end: finished ones are left alone, begun ones go on, the others start.
+    """Bring every run to its end: finished ones of the same plan are left alone, begun ones go on, the others start.
 
     The first failure, or an interrupt, stops the rest; what they have learned so far stays on disk.
     """
+    for job in jobs:
+        if job.finished:
+            resume_run(job.directory, job.plan)
     todo = list({job.directory: job for job in jobs if not job.finished}.values())
     stop = threading.Event()
     with _progress() as progress, ThreadPoolExecutor(max_workers=parallel) as pool:
@@ -87,7 +90,7 @@ def _run(job: Job, stop: threading.Event, show_rounds: Callable[[int], None]) ->
         else:
             start_simulation(group, job.workers)
         group.wait(refresh)
-    write_results(job.directory)
+    write_final_results(job.directory)
 
 
 def _rounds_done(metrics: Path) -> int:

@@ -4,43 +4,22 @@ CARLA is reached through the `carla-bridge` command only; this room knows nothin
 """
 
 import copy
+import fcntl
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from fedagem.driving import StreamAddress
+from fedagem.driving import DriveSettings, StreamAddress
 from fedagem.errors import FedAGemError, PlanError
 from fedagem.plan import Plan, digest_of
 from fedagem.settings import parse_settings
 
 _STREAM_SECONDS = 5.0
 _BRIDGE = str(Path(sys.executable).with_name("carla-bridge"))
-
-
-@dataclass(frozen=True)
-class DriveSettings:
-    """The `driving` section of a plan."""
-
-    evaluation_seconds: float
-    """How long the evaluation drive is, in each region."""
-    evaluation_regions: list[str] = field(default_factory=lambda: ["city", "highway"])
-    evaluation_vehicles: int = 1
-    """How many vehicles drive at once in each region: many places in a short drive."""
-    jpeg_quality: int | None = None
-    """Recorded frames are JPEG of this quality, or PNG."""
-    snippets: str = "snippets"
-    """Where recordings are kept, to be used again by every run of the same drive."""
-
-    def __post_init__(self) -> None:
-        if not self.evaluation_seconds > 0:
-            raise PlanError(f"driving.evaluation_seconds must be positive, not {self.evaluation_seconds}.")
-        if self.evaluation_vehicles < 1:
-            raise PlanError(f"driving.evaluation_vehicles must be at least 1, not {self.evaluation_vehicles}.")
 
 
 def is_driving(plan: Plan) -> bool:
@@ -164,6 +143,14 @@ def _record(section: dict[str, Any], settings: DriveSettings, seconds: float, na
     if (place / "recording.json").exists():
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
+    with place.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # who records the same drive at the same time finds it done
+        if not (place / "recording.json").exists():
+            _drive(section, settings, seconds, name, place)
+    return place
+
+
+def _drive(section: dict[str, Any], settings: DriveSettings, seconds: float, name: str, place: Path) -> None:
     plan_file = place.with_suffix(".yaml")
     plan_file.write_text(yaml.safe_dump({"carla": section}, sort_keys=False), encoding="utf-8")
     command = [_BRIDGE, "record", "--plan", str(plan_file), "--seconds", f"{seconds:g}", "--out", str(place)]
@@ -172,4 +159,3 @@ def _record(section: dict[str, Any], settings: DriveSettings, seconds: float, na
         command += ["--jpeg-quality", str(settings.jpeg_quality)]
     if subprocess.run(command, check=False).returncode:
         raise FedAGemError(f"the drive {name} could not be recorded (see above); what was recorded is kept in {place}.")
-    return place

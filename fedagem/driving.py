@@ -1,4 +1,4 @@
-"""The `data_loader.settings` of a driving plan: which frames each vehicle learns from, and what is evaluated."""
+"""The settings of a driving plan: which frames each vehicle learns from, what is evaluated, and what is recorded."""
 
 from dataclasses import dataclass, field
 
@@ -120,3 +120,24 @@ class WarmUp:
     def __post_init__(self) -> None:
         if not (self.seconds > 0 and self.rounds > 0):
             raise PlanError(f"warm_up needs positive seconds and rounds, not {self.seconds} and {self.rounds}.")
+
+
+@dataclass(frozen=True)
+class DriveSettings:
+    """The `driving` section of a plan."""
+
+    evaluation_seconds: float
+    """How long the evaluation drive is, in each region."""
+    evaluation_regions: list[str] = field(default_factory=lambda: ["city", "highway"])
+    evaluation_vehicles: int = 1
+    """How many vehicles drive at once in each region: many places in a short drive."""
+    jpeg_quality: int | None = None
+    """Recorded frames are JPEG of this quality, or PNG."""
+    snippets: str = "snippets"
+    """Where recordings are kept, to be used again by every run of the same drive."""
+
+    def __post_init__(self) -> None:
+        if not self.evaluation_seconds > 0:
+            raise PlanError(f"driving.evaluation_seconds must be positive, not {self.evaluation_seconds}.")
+        if self.evaluation_vehicles < 1:
+            raise PlanError(f"driving.evaluation_vehicles must be at least 1, not {self.evaluation_vehicles}.")

@@ -20,6 +20,7 @@ def start_simulation(group: ProcessGroup, workers: int = 1) -> None:
 
 def start_federation(group: ProcessGroup, plan: Plan) -> None:
     """Aggregator and collaborators over mutual TLS, and the fleet where frames are driven live."""
+    group.claim()
     _prepare(group, plan)
     if plan["data_loader"]["settings"].get("stream"):
         _start_fleet(group, plan)

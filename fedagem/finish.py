@@ -9,23 +9,27 @@ from rich.console import Console
 
 from fedagem.report import draw_plots, results_table
 from fedagem.report_page import write_page
-from fedagem.results import write_results
+from fedagem.results import write_final_results
 from fedagem.run_options import RunRequest
 from fedagem.tensorboard_log import write_tensorboard
 
 
 def finish_run(directory: Path) -> None:
-    """Write results.json and the plots, and show the table."""
-    results = write_results(directory)
-    pictures = draw_plots([directory], directory / "plots")
-    page = write_page([directory], directory / "report.html")
-    write_tensorboard(directory)
+    """Write results.json, the plots and the page, and show the table."""
+    results = write_final_results(directory)
+    illustrations = illustrate_run(directory)
     console = Console()
     console.print(results_table([results]))
     console.print(f"results: {directory / 'results.json'}")
-    for picture in pictures:
-        console.print(f"plot:    {picture}")
-    console.print(f"page:    {page}")
+    for path in illustrations:
+        console.print(f"{'page' if path.suffix == '.html' else 'plot'}:    {path}")
+
+
+def illustrate_run(directory: Path) -> list[Path]:
+    """What people look at: the plots, the page, and TensorBoard's log."""
+    pictures = draw_plots([directory], directory / "plots")
+    write_tensorboard(directory)
+    return [*pictures, write_page([directory], directory / "report.html")]
 
 
 def interrupted(command: str, request: RunRequest, directory: Path) -> NoReturn:

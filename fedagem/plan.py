@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from fedagem.driving import DrivingSettings, WarmUp
+from fedagem.driving import DriveSettings, DrivingSettings, WarmUp
 from fedagem.errors import PlanError
 from fedagem.federation_settings import AggregatorSettings, CollaboratorSettings
 from fedagem.rounds import RoundSettings
@@ -35,6 +35,8 @@ _SCHEMAS: dict[str, type] = {
     "src.driving_loader.DrivingLoader": DrivingSettings,
     "src.task_runner.FedAGemTaskRunner": TrainingSettings,
 }
+_WHOLE_SECTIONS: dict[str, type] = {"driving": DriveSettings, "warm_up": WarmUp}
+"""Sections that are settings all through."""
 
 
 def load_plan(path: Path) -> Plan:
@@ -68,6 +70,9 @@ def set_in_plan(plan: Plan, path: str, value: Any) -> None:
     known = known_paths(plan)
     if path not in known and not any(path.startswith(f"{open_path}.") for open_path in _open_paths(plan)):
         raise PlanError(f"the plan has no {path!r}{suggestion(path, _same_end(path, known) or known)}")
+    if value is None and path in _OPTIONAL_SECTIONS:
+        del plan[path]
+        return
     *parents, last = path.split(".")
     section = plan
     for depth, parent in enumerate(parents, start=1):
@@ -166,6 +171,8 @@ def known_paths(plan: Plan) -> list[str]:
         schema = _SCHEMAS.get(section.get("template", "")) if isinstance(section, dict) else None
         if schema:
             paths.update(_schema_paths(schema, f"{name}.settings"))
+        if name in _WHOLE_SECTIONS:
+            paths.update(_schema_paths(_WHOLE_SECTIONS[name], name))
     return sorted(paths)
 
 
@@ -278,4 +285,5 @@ def _open_paths(plan: Plan) -> list[str]:
     """Mappings whose keys are up to whatever they configure."""
     runner = "task_runner.settings"
     within = ("method_settings", "model.settings", "objective.settings")
-    return [*(f"{runner}.{name}" for name in within), "data_loader.settings.dataset_settings"]
+    carla = ["carla"] if "carla" in plan else []
+    return [*(f"{runner}.{name}" for name in within), "data_loader.settings.dataset_settings", *carla]

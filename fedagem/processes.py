@@ -1,8 +1,11 @@
 """The processes of a run: started together, watched together, and ended together."""
 
 import contextlib
+import fcntl
+import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +16,7 @@ from fedagem.errors import FedAGemError
 
 _REFRESH_SECONDS = 0.25
 _GRACE_SECONDS = 10.0
+_END_WITH_PARENT = str(Path(__file__).with_name("end_with_parent.py"))
 
 
 def stop_on_sigterm() -> None:
@@ -43,14 +47,25 @@ class ProcessGroup:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.members: list[Member] = []
+        self._leaving = contextlib.ExitStack()
+
+    def claim(self) -> None:
+        """Be the only group at work in this run's folder; two federations would overwrite each other's states."""
+        lock = self._leaving.enter_context((self.directory / "run.lock").open("w"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FedAGemError(
+                f"{self.directory} is being run by another process: wait until it has ended, then go on with --resume."
+            ) from None
 
     def start(self, name: str, command: list[str], service: bool = False) -> Member:
-        """Start a process in the run's directory with its output in logs/NAME.log."""
+        """Start a process in the run's directory with its output in logs/NAME.log; it does not outlive this one."""
         log = self.directory / "logs" / f"{name}.log"
         with log.open("ab") as output:
             log_begin = output.tell()
             process = subprocess.Popen(
-                command,
+                [sys.executable, "-S", _END_WITH_PARENT, str(os.getpid()), *command],
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -98,6 +113,7 @@ class ProcessGroup:
             except subprocess.TimeoutExpired:
                 member.process.kill()
                 member.process.wait()
+        self._leaving.close()
 
 
 def _obituary(member: Member, code: int) -> str:

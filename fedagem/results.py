@@ -71,6 +71,26 @@ def write_results(directory: Path) -> dict[str, Any]:
     return results
 
 
+def write_final_results(directory: Path) -> dict[str, Any]:
+    """results.json of a run that has come to its end, with all of its rounds."""
+    results = write_results(directory)
+    wanted = plan_of_run(directory)[0]["aggregator"]["settings"]["rounds_to_train"]
+    if results["rounds"] < wanted:
+        raise FedAGemError(
+            f"{directory / 'metrics.jsonl'} holds {results['rounds']} of {wanted} rounds although the run has ended: "
+            "its rows were lost; start it anew in another folder (--out)."
+        )
+    return results
+
+
+def rounds_in_results(directory: Path) -> int:
+    """How many rounds results.json is about; 0 where there is none, or a damaged one."""
+    try:
+        return int(json.loads((directory / "results.json").read_text(encoding="utf-8"))["rounds"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
 def _continual_metrics(rows: list[Row], plan: Plan) -> dict[str, Any]:
     rounds_per_task = plan["data_loader"]["settings"].get("rounds_per_task")
     metrics: dict[str, dict[str, Any]] = defaultdict(dict)

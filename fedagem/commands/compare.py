@@ -3,6 +3,7 @@
 import copy
 import inspect
 import json
+import signal
 from pathlib import Path
 
 import click
@@ -12,16 +13,19 @@ from fedagem.batch import Job, run_jobs
 from fedagem.comparison import comparison_table, draw_comparison, summarise_comparison
 from fedagem.drive import add_evaluation_frames, frames_per_second, is_driving, replay_training_frames
 from fedagem.errors import PlanError
+from fedagem.finish import illustrate_run
 from fedagem.methods import METHODS
 from fedagem.plan import Plan, change_plan, check_plan, check_sections, load_plan, set_rounds, set_seed
 from fedagem.report_page import write_page
 from fedagem.settings import suggestion
 from fedagem.warm_up import warm_up
 
+_METHODS = "fedavg,der,der+fedagem"
+
 
 @click.command(name="compare")
 @click.argument("plan_path", metavar="PLAN", type=click.Path(path_type=Path))
-@click.option("--methods", default="ideal,fedavg,der,der+fedagem", show_default=True, help="Comma-separated.")
+@click.option("--methods", help=f"Comma-separated; by default {_METHODS}, and for driving plans ideal too.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many seeds, from 0 on.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs side by side.")
 @click.option("--federated", is_flag=True, help="Real federations of fx processes instead of simulations.")
@@ -30,7 +34,7 @@ from fedagem.warm_up import warm_up
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the comparison; by default under runs/.")
 def command(
     plan_path: Path,
-    methods: str,
+    methods: str | None,
     seeds: int,
     jobs: int,
     federated: bool,
@@ -42,27 +46,36 @@ def command(
 
     Called again, it goes on where it stopped.
     """
-    chosen = {name: method_assignments(name) for name in methods.split(",")}
     plan = load_plan(plan_path)
     change_plan(plan, assignments)
     check_sections(plan)
     if rounds is not None:
         set_rounds(plan, rounds)
     check_plan(plan)
-    if is_driving(plan):
-        add_evaluation_frames(plan, plan_path.stem)
-        replay_training_frames(plan, plan_path.stem)
+    methods = methods or (f"ideal,{_METHODS}" if "vehicles" in plan["data_loader"]["settings"] else _METHODS)
+    chosen = {name.strip(): method_assignments(name.strip()) for name in methods.split(",")}
     out = out or Path("runs") / f"{plan_path.stem}-comparison"
-    work = []
-    for seed in range(seeds):
-        set_seed(plan, seed)
-        beginning = copy.deepcopy(plan)
-        warm_up(beginning, plan_path.stem)
-        for name, changes in chosen.items():
-            variant, directory = _variant(beginning, changes), out / f"{name}-seed{seed}"
-            work.append(Job(f"{name}, seed {seed}", variant, plan_path.stem, directory, federated))
-    run_jobs(work, jobs)
+    work: list[Job] = []
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if is_driving(plan):
+            add_evaluation_frames(plan, plan_path.stem)
+            replay_training_frames(plan, plan_path.stem)
+        for seed in range(seeds):
+            set_seed(plan, seed)
+            beginning = copy.deepcopy(plan)
+            warm_up(beginning, plan_path.stem)
+            for name, changes in chosen.items():
+                variant, directory = _variant(beginning, changes), out / f"{name}-seed{seed}"
+                work.append(Job(f"{name}, seed {seed}", variant, plan_path.stem, directory, federated))
+        run_jobs(work, jobs)
+    except KeyboardInterrupt:
+        click.echo("Stopped; nothing is lost. The same command goes on from here.", err=True)
+        raise SystemExit(130) from None
     directories = [job.directory for job in work]
+    for directory in directories:
+        if not (directory / "report.html").exists():
+            illustrate_run(directory)
     summary = summarise_comparison(directories)
     (out / "comparison.json").write_text(json.dumps(summary, indent=2), encoding="utf-8")
     pictures = draw_comparison(directories, out)

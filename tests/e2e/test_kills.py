@@ -3,7 +3,18 @@
 import random
 import time
 
-from tests.e2e.federations import PATIENCE, assert_same_outcome, end, finish, fresh_copy, fx, reached, wait_until
+from tests.e2e.federations import (
+    PATIENCE,
+    SETTINGS,
+    assert_same_outcome,
+    end,
+    fedagem,
+    finish,
+    fresh_copy,
+    fx,
+    reached,
+    wait_until,
+)
 
 MEMBERS = {
     "aggregator": ("aggregator", "start"),
@@ -34,4 +45,19 @@ def test_kills_of_anybody_change_nothing(federated, tmp_path):
             assert code == 0, (seed, name, output[-3000:])
     finally:
         end(*processes.values())
+    assert_same_outcome(run, federated)
+
+
+def test_a_run_whose_command_is_killed_goes_on_as_if_nothing_had_happened(plan_path, federated, tmp_path):
+    """Only the command: what it has started must not work on beside what the next one starts."""
+    run = tmp_path / "run"
+    command = ("run", plan_path, "--out", run, *SETTINGS)
+    first = fedagem(*command)
+    try:
+        wait_until(reached(run, 3), first)
+        first.kill()
+        code, output = finish(fedagem(*command, "--resume"))
+        assert code == 0, output
+    finally:
+        end(first)
     assert_same_outcome(run, federated)

@@ -275,6 +275,17 @@ def test_a_stage_whose_task_is_missing_is_refused(plan):
     assert refusal(plan) == "assigner.settings.stages (train) names the task 'train'; did you mean trian?"
 
 
+def test_sections_of_driving_plans_can_be_changed_and_left_out(repository):
+    plan = load_plan(repository / "plan" / "carla_demo.yaml")
+    change_plan(plan, ["carla.ignore_lights=50", "carla.timeout_seconds=3", "driving.snippets=drives", "warm_up=null"])
+    assert plan["carla"]["ignore_lights"] == 50
+    assert plan["carla"]["timeout_seconds"] == 3
+    assert plan["driving"]["snippets"] == "drives"
+    assert "warm_up" not in plan
+    with pytest.raises(PlanError, match=r"the plan has no 'driving.evaluation_second'; did you mean"):
+        change_plan(plan, ["driving.evaluation_second=3"])
+
+
 @pytest.mark.parametrize(
     ("method", "settings", "sentence"),
     [

@@ -150,3 +150,31 @@ except KeyboardInterrupt:
     os.kill(command.pid, number)
     assert command.wait(60) == 130
     assert not child.is_running()
+
+
+def test_a_group_that_is_killed_takes_its_processes_along(directory):
+    program = f"""
+from pathlib import Path
+from fedagem.processes import ProcessGroup
+with ProcessGroup(Path({str(directory)!r})) as group:
+    print(group.start("child", {FOREVER!r}).process.pid, flush=True)
+    group.wait(lambda: None)
+"""
+    parent = subprocess.Popen(python(program), stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = psutil.Process(int(parent.stdout.readline()))
+    log = directory / "logs" / "child.log"
+    while not log.read_text():
+        time.sleep(0.01)
+    parent.kill()
+    parent.wait()
+    child.wait(timeout=30)
+
+
+def test_only_one_group_works_on_a_run(directory):
+    with ProcessGroup(directory) as first, ProcessGroup(directory) as second:
+        first.claim()
+        with pytest.raises(FedAGemError, match=r"is being run by another process: wait until it has ended"):
+            second.claim()
+    with ProcessGroup(directory) as third:
+        third.claim()

@@ -9,7 +9,14 @@ from rich.console import Console
 
 from fedagem.errors import FedAGemError
 from fedagem.report import draw_plots, label_of, results_table
-from fedagem.results import accuracy_matrix, collect_results, read_metrics, write_results
+from fedagem.results import (
+    accuracy_matrix,
+    collect_results,
+    read_metrics,
+    rounds_in_results,
+    write_final_results,
+    write_results,
+)
 from fedagem.run_directory import create_run, plan_of_run, resume_run
 
 MATRIX = [[0.1, 0.2], [0.9, 0.3], [0.6, 0.8]]
@@ -79,6 +86,22 @@ def test_results_hold_what_the_run_has_shown(run):
 def test_results_are_written_beside_the_metrics(run):
     written = write_results(run)
     assert json.loads((run / "results.json").read_text()) == written
+
+
+def test_a_run_that_ended_without_all_of_its_rounds_is_not_passed_off_as_finished(run):
+    frozen = run / "plan" / "plan.yaml"
+    plan = yaml.safe_load(frozen.read_text()) | {"aggregator": {"settings": {"rounds_to_train": 4}}}
+    frozen.write_text(yaml.safe_dump(plan))
+    assert write_final_results(run)["rounds"] == rounds_in_results(run) == 4
+    plan["aggregator"]["settings"]["rounds_to_train"] = 20
+    frozen.write_text(yaml.safe_dump(plan))
+    with pytest.raises(FedAGemError, match=r"metrics.jsonl holds 4 of 20 rounds although the run has ended"):
+        write_final_results(run)
+
+
+def test_damaged_results_count_as_none(run):
+    (run / "results.json").write_text("{bro")
+    assert rounds_in_results(run) == 0
 
 
 def test_class_and_task_incremental_runs_have_both(tmp_path):

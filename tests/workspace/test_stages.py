@@ -109,6 +109,12 @@ def test_the_final_model_is_saved_and_the_best_one():
     assert saved_model("best") == ([7, 8, 9], 2)
 
 
+def test_the_model_that_a_run_begins_with_may_be_the_best():
+    clients = make_clients(make_aggregator(ABC))
+    to_stage(clients, "buffer_gradient")
+    assert saved_model("best") == ([1, 2, 3], 0)
+
+
 def test_the_evaluation_group_measures_once_and_leaves_a_run_as_it_was():
     run_all(make_clients(make_aggregator(ABC)))
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}

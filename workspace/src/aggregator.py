@@ -299,9 +299,8 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
         if self._evaluating_only or (self.best_model_score is not None and score <= self.best_model_score):
             return
         self.best_model_score = score
-        trained = self.tensor_db.get_tensors_by_round_and_tags(self.round_number + 1, MODEL)
-        if trained:
-            self._dump_model(self.round_number + 1, Path(self.best_state_path))
+        evaluated = self.round_number + bool(self._model(self.round_number + 1))
+        self._dump_model(evaluated, Path(self.best_state_path))
 
     def _finish_round(self) -> None:
         """Put the new global model on disk, then go on: a crash before this point repeats the round."""

@@ -1,0 +1,22 @@
+"""Start a program that ends with the process that started it, even where that one is killed: `PARENT COMMAND...`.
+
+Run as a program of its own, because between fork and exec nothing may be done by a parent that has threads.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Become the command, unless the parent is gone already."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() == int(sys.argv[1]):
+        os.execv(sys.argv[2], sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""`fedagem compare`: which methods it takes, what it refuses to mix, and how it is interrupted."""
+
+import json
+import threading
+
+import pytest
+from click.testing import CliRunner
+
+from fedagem import drive
+from fedagem.batch import Job, run_jobs
+from fedagem.cli import main
+from fedagem.drive import add_evaluation_frames
+from fedagem.errors import FedAGemError
+from fedagem.plan import change_plan, load_plan
+from fedagem.run_directory import create_run
+
+
+@pytest.fixture
+def plan_path(repository):
+    return repository / "plan" / "rotated_digits.yaml"
+
+
+@pytest.fixture
+def jobs_of(monkeypatch, tmp_path, plan_path):
+    """The titles of the jobs that a comparison would run."""
+    monkeypatch.chdir(tmp_path)
+    asked: list[str] = []
+
+    def interrupt(jobs, _):
+        asked.extend(job.title for job in jobs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedagem.commands.compare.run_jobs", interrupt)
+
+    def titles(*words):
+        result = CliRunner().invoke(main, ["compare", str(plan_path), *words])
+        assert result.exit_code == 130
+        assert "The same command goes on from here" in result.output
+        return asked
+
+    return titles
+
+
+def test_a_benchmark_is_compared_under_the_methods_that_it_can_have(jobs_of):
+    assert jobs_of() == ["fedavg, seed 0", "der, seed 0", "der+fedagem, seed 0"]
+
+
+def test_methods_may_be_listed_with_spaces(jobs_of):
+    assert jobs_of("--methods", "agem, der") == ["agem, seed 0", "der, seed 0"]
+
+
+def test_results_of_other_settings_are_not_shown_again(tmp_path, plan_path):
+    plan = load_plan(plan_path)
+    done = tmp_path / "fedavg-seed0"
+    create_run(done, plan, "rotated_digits")
+    rounds = plan["aggregator"]["settings"]["rounds_to_train"]
+    (done / "results.json").write_text(json.dumps({"rounds": rounds}))
+    run_jobs([Job("fedavg", plan, "rotated_digits", done)], 1)
+    changed = load_plan(plan_path)
+    change_plan(changed, ["task_runner.settings.optimizer.lr=0.0001"])
+    with pytest.raises(FedAGemError, match=r"plan.yaml is not the plan you gave"):
+        run_jobs([Job("fedavg", changed, "rotated_digits", done)], 1)
+
+
+def test_who_needs_a_drive_that_is_being_recorded_waits_for_it(tmp_path, repository, monkeypatch):
+    """The command that drives is replaced by one that takes as long as it is let."""
+    begun, go_on, drives = threading.Event(), threading.Event(), []
+
+    def record(section, settings, seconds, name, place):
+        drives.append(name)
+        begun.set()
+        assert go_on.wait(60)
+        place.mkdir()
+        (place / "recording.json").write_text("{}")
+
+    monkeypatch.setattr(drive, "_drive", record)
+
+    def find():
+        plan = load_plan(repository / "plan" / "carla_demo.yaml")
+        change_plan(plan, [f"driving.snippets={tmp_path}"])
+        add_evaluation_frames(plan, "demo")
+
+    threads = [threading.Thread(target=find) for _ in range(2)]
+    threads[0].start()
+    assert begun.wait(60)
+    threads[1].start()
+    threads[1].join(0.3)
+    assert threads[1].is_alive(), "it waits"
+    go_on.set()
+    for thread in threads:
+        thread.join(60)
+    assert drives == ["demo-evaluation"]
