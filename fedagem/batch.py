@@ -1,6 +1,5 @@
 """Many runs for one question: side by side if asked, each in a folder of its own, resumable one by one."""
 
-import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -15,6 +14,7 @@ from fedagem.plan import Plan
 from fedagem.processes import ProcessGroup
 from fedagem.results import rounds_in_results, write_final_results
 from fedagem.run_directory import create_run, resume_run
+from fedagem.run_watch import RunWatch
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,20 @@ def run_jobs(jobs: Sequence[Job], parallel: int) -> None:
     todo = list({job.directory: job for job in jobs if not job.finished}.values())
     stop = threading.Event()
     with _progress() as progress, ThreadPoolExecutor(max_workers=parallel) as pool:
-        overall = progress.add_task("runs", total=len(jobs), completed=len(jobs) - len(todo))
+        overall = progress.add_task("runs", total=len(jobs), completed=len(jobs) - len(todo), facts="")
 
         def one(job: Job) -> None:
             if stop.is_set():
                 raise _StoppedError
-            bar = progress.add_task(job.title, total=job.plan["aggregator"]["settings"]["rounds_to_train"])
+            rounds, watch = job.plan["aggregator"]["settings"]["rounds_to_train"], RunWatch(job.directory)
+            bar = progress.add_task(job.title, total=rounds, facts=watch.stage)
+
+            def show() -> None:
+                if watch.look():
+                    progress.update(bar, completed=watch.rounds, facts=watch.summary())
+
             try:
-                _run(job, stop, lambda rounds: progress.update(bar, completed=rounds))
+                _run(job, stop, show)
             finally:
                 progress.remove_task(bar)
             progress.advance(overall)
@@ -73,7 +79,7 @@ def run_jobs(jobs: Sequence[Job], parallel: int) -> None:
             raise problem
 
 
-def _run(job: Job, stop: threading.Event, show_rounds: Callable[[int], None]) -> None:
+def _run(job: Job, stop: threading.Event, show: Callable[[], None]) -> None:
     if (job.directory / "plan" / "plan.yaml").exists():
         resume_run(job.directory, job.plan)
     else:
@@ -82,7 +88,7 @@ def _run(job: Job, stop: threading.Event, show_rounds: Callable[[int], None]) ->
     def refresh() -> None:
         if stop.is_set():
             raise _StoppedError
-        show_rounds(_rounds_done(job.directory / "metrics.jsonl"))
+        show()
 
     with ProcessGroup(job.directory) as group:
         if job.federated:
@@ -93,16 +99,6 @@ def _run(job: Job, stop: threading.Event, show_rounds: Callable[[int], None]) ->
     write_final_results(job.directory)
 
 
-def _rounds_done(metrics: Path) -> int:
-    """How many rounds have begun, from the end of the file."""
-    if not metrics.exists():
-        return 0
-    with metrics.open("rb") as file:
-        file.seek(max(metrics.stat().st_size - 4096, 0))
-        numbers = re.findall(rb'^{"round": (\d+)', file.read(), re.MULTILINE)
-    return int(numbers[-1]) if numbers else 0
-
-
 def _progress() -> Progress:
     return Progress(
         TextColumn("{task.description}"),
@@ -111,5 +107,6 @@ def _progress() -> Progress:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[facts]}"),
         console=Console(stderr=True),
     )
