@@ -146,16 +146,20 @@ def _record(section: dict[str, Any], settings: DriveSettings, seconds: float, na
     with place.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # who records the same drive at the same time finds it done
         if not (place / "recording.json").exists():
-            _drive(section, settings, seconds, name, place)
+            _drive(section, settings, seconds, place, lock.fileno())
+        if not (place / "recording.json").exists():
+            raise FedAGemError(
+                f"the drive {name} could not be recorded (see above); what was recorded is kept in {place}."
+            )
     return place
 
 
-def _drive(section: dict[str, Any], settings: DriveSettings, seconds: float, name: str, place: Path) -> None:
+def _drive(section: dict[str, Any], settings: DriveSettings, seconds: float, place: Path, lock: int) -> None:
+    """Let the bridge record; it keeps the lock where this process is killed and it goes on alone."""
     plan_file = place.with_suffix(".yaml")
     plan_file.write_text(yaml.safe_dump({"carla": section}, sort_keys=False), encoding="utf-8")
     command = [_BRIDGE, "record", "--plan", str(plan_file), "--seconds", f"{seconds:g}", "--out", str(place)]
     command += ["--resume"]
     if settings.jpeg_quality is not None:
         command += ["--jpeg-quality", str(settings.jpeg_quality)]
-    if subprocess.run(command, check=False).returncode:
-        raise FedAGemError(f"the drive {name} could not be recorded (see above); what was recorded is kept in {place}.")
+    subprocess.run(command, check=False, pass_fds=[lock])

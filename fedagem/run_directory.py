@@ -61,7 +61,7 @@ def plan_of_run(directory: Path) -> tuple[Plan, str]:
     if not frozen.exists():
         raise FedAGemError(f"{directory} is not a run: it has no plan/plan.yaml.")
     name = directory / "plan" / "name"
-    return _read_frozen(frozen), name.read_text(encoding="utf-8").strip() if name.exists() else directory.name
+    return _read_frozen(frozen), name.read_text(encoding="utf-8").strip() if name.exists() else directory.resolve().name
 
 
 def _read_frozen(path: Path) -> Plan:

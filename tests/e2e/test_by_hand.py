@@ -13,6 +13,7 @@ from fedagem.plan import change_plan, load_plan, set_rounds
 from fedagem.results import collect_results
 
 FX = str(Path(sys.executable).with_name("fx"))
+FEDAGEM = str(Path(sys.executable).with_name("fedagem"))
 SECONDS = 300
 
 
@@ -84,6 +85,8 @@ def test_the_walk_through_of_the_readme(aggregator_workspace: Path, tmp_path: Pa
     assert (here / "save" / "last.pbuf").stat().st_size > 0
     assert not (here / "local_state").exists()
     assert sorted(folder.name for folder in (away / "local_state").iterdir()) == ["client_1", "client_2"]
+    report = subprocess.run([FEDAGEM, "report", "."], cwd=here, capture_output=True, text=True, check=False)
+    assert report.returncode == 0, report.stderr
     results = collect_results(here)
     assert results["rounds"] == 5
     assert results["clients"] == 2
