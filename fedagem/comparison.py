@@ -1,7 +1,8 @@
-"""Curves by round over methods and seeds, before and after a domain shift."""
+"""What methods and seeds have shown, beside each other: before and after a domain shift, or task after task."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -12,8 +13,8 @@ from rich.table import Table
 
 from fedagem.drive import shift_round
 from fedagem.metric_names import shown_name
-from fedagem.report import label_of_plan
-from fedagem.results import read_metrics
+from fedagem.report import CONTINUAL_METRICS, label_of_plan
+from fedagem.results import collect_results, read_metrics
 from fedagem.run_directory import plan_of_run
 from fedagem.spread import spread
 
@@ -21,7 +22,18 @@ Curve = dict[int, float]
 """A value by the number of rounds the model was trained for."""
 SMOOTHED = 3
 """Evaluations of mAP that a table averages: a detector in training jumps from round to round."""
-SMOOTHING = f"mAP is the mean of the last {SMOOTHED} evaluations before the shift, and of the run"
+_MOMENTS = {"before": "before", "after": "at the end", "end": ""}
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A comparison's main table, as the terminal and the page show it."""
+
+    title: str
+    headings: list[tuple[str, str]]
+    """What each column shows, and at which moment where there are several."""
+    rows: list[list[str]]
+    note: str
 
 
 def curves_of(directory: Path) -> dict[str, Curve]:
@@ -37,48 +49,112 @@ def curves_of(directory: Path) -> dict[str, Curve]:
 
 
 def summarise_comparison(directories: Sequence[Path]) -> dict[str, Any]:
-    """Each curve's level at the shift and at the end, by method, with every seed's numbers."""
-    shift = None
+    """By method, with every seed's numbers: each curve's level before the shift and at the end, and what tasks left.
+
+    Where a run has no evaluation after the shift, nothing is before or after: there is only an end.
+    """
+    plans = [plan_of_run(directory)[0] for directory in directories]
+    runs = [curves_of(directory) for directory in directories]
+    shift = shift_round(plans[-1])
+    last = min((max(curve) for curves in runs for curve in curves.values()), default=None)
+    reached = shift is not None and last is not None and last > shift
     methods: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    seeds = set()
-    for directory in directories:
-        plan, _ = plan_of_run(directory)
-        shift = shift_round(plan)
-        seeds.add(plan["data_loader"]["settings"]["seed"])
-        for name, curve in curves_of(directory).items():
-            values = methods[label_of_plan(plan)][name]
-            rounds = sorted(curve)
-            before = [number for number in rounds if shift is not None and number <= shift]
-            last = SMOOTHED if name.startswith("map_50/") else 1
-            if before:
-                values["before"].append(mean(curve[number] for number in before[-last:]))
-            after = rounds[len(before) :] or rounds
-            values["after"].append(mean(curve[number] for number in after[-last:]))
+    for plan, curves in zip(plans, runs, strict=True):
+        for name, curve in curves.items():
+            for moment, level in _levels(name, curve, shift if reached else None):
+                methods[label_of_plan(plan)][name][moment].append(level)
     return {
         "shift_round": shift,
-        "seeds": sorted(seeds),
+        "shift_reached": reached,
+        "last_evaluation": last,
+        "seeds": sorted({plan["data_loader"]["settings"]["seed"] for plan in plans}),
         "methods": {label: {name: dict(part) for name, part in curves.items()} for label, curves in methods.items()},
+        "tasks": _task_metrics(directories, plans),
     }
 
 
-def comparison_table(summary: dict[str, Any]) -> Table:
-    """Before and after the shift, by domain; mean and spread over seeds."""
+def _levels(name: str, curve: Curve, shift: int | None) -> Iterator[tuple[str, float]]:
+    """A curve's moments, each with the mean of its last evaluations."""
+    rounds = sorted(curve)
+    moments = {"end": rounds}
+    if shift is not None:
+        moments = {"before": [n for n in rounds if n <= shift], "after": [n for n in rounds if n > shift]}
+    last = SMOOTHED if name.startswith("map_50/") else 1
+    for moment, numbers in moments.items():
+        if numbers:
+            yield moment, mean(curve[number] for number in numbers[-last:])
+
+
+def _task_metrics(directories: Sequence[Path], plans: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Acc, Fgt, BWT and FWT by method and scenario, every seed's; nothing for runs without tasks."""
+    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for directory, plan in zip(directories, plans, strict=True):
+        results = collect_results(directory)
+        for kind in results.get("accuracy_matrix", {}):
+            metrics = found.setdefault(label_of_plan(plan), {}).setdefault(kind, {m: [] for m in CONTINUAL_METRICS})
+            for metric, values in metrics.items():
+                if (value := results.get(metric, {}).get(kind)) is not None:
+                    values.append(value)
+    return found
+
+
+def overview(summary: dict[str, Any]) -> Overview:
+    """The table that answers the question: by method, mean and spread over the seeds."""
+    if summary["tasks"]:
+        return _overview_of_tasks(summary)
     names = sorted({name for curves in summary["methods"].values() for name in curves})
-    seeds, shift = summary["seeds"], summary["shift_round"]
-    caption = f"mean ± spread over seeds {seeds}; the shift is at round {shift}; {SMOOTHING}"
-    table = Table(caption=caption)
-    table.add_column("method")
-    for name in names:
-        table.add_column(f"{shown_name(name)} before", justify="right")
-        table.add_column("after", justify="right")
-    for label, curves in summary["methods"].items():
-        table.add_row(label, *shift_cells(curves, names))
+    moments = ("before", "after") if summary["shift_reached"] else ("end",)
+    notes = [_over_seeds(summary), shift_note(summary)]
+    if any(name.startswith("map_50/") for name in names):
+        spans = " before the shift, and of the run" if summary["shift_reached"] else ""
+        notes.append(f"mAP is the mean of the last {SMOOTHED} evaluations{spans}")
+    return Overview(
+        "Before and after the shift" if summary["shift_reached"] else "At the end",
+        [("method", ""), *((shown_name(name), _MOMENTS[moment]) for name in names for moment in moments)],
+        [
+            [label, *(spread(curves.get(name, {}).get(moment, []), digits=3) for name in names for moment in moments)]
+            for label, curves in summary["methods"].items()
+        ],
+        "; ".join(note for note in notes if note),
+    )
+
+
+def _overview_of_tasks(summary: dict[str, Any]) -> Overview:
+    rows = [
+        [label, shown_name(kind), *(spread((100 * v for v in metrics[m]), digits=1) for m in CONTINUAL_METRICS)]
+        for label, kinds in summary["tasks"].items()
+        for kind, metrics in kinds.items()
+    ]
+    note = f"in per cent, {_over_seeds(summary)}; Fgt is better when lower, the others when higher"
+    headings = [(name, "") for name in ("method", "scenario", *CONTINUAL_METRICS.values())]
+    return Overview("Task after task", headings, rows, note)
+
+
+def shift_note(summary: dict[str, Any]) -> str:
+    """Where the shift is, or that no evaluation has come after it; nothing for plans without one."""
+    shift, last = summary["shift_round"], summary["last_evaluation"]
+    if shift is None:
+        return ""
+    if summary["shift_reached"]:
+        return f"the shift is at round {shift}"
+    until = "nothing was evaluated" if last is None else f"the last evaluation is after {last} rounds"
+    return f"the shift at round {shift} was not reached: {until}"
+
+
+def _over_seeds(summary: dict[str, Any]) -> str:
+    seeds = ", ".join(map(str, summary["seeds"]))
+    return f"mean ± standard deviation over the seeds {seeds}" if len(summary["seeds"]) > 1 else f"seed {seeds}"
+
+
+def comparison_table(summary: dict[str, Any]) -> Table:
+    """The overview for the terminal."""
+    shown = overview(summary)
+    table = Table(title=shown.title, caption=shown.note)
+    for what, moment in shown.headings:
+        table.add_column(f"{what} {moment}".strip(), justify="left" if what in {"method", "scenario"} else "right")
+    for row in shown.rows:
+        table.add_row(*row)
     return table
-
-
-def shift_cells(curves: dict[str, dict[str, list[float]]], names: Sequence[str]) -> list[str]:
-    """One method's cells of a table: for each curve its level at the shift and at the end."""
-    return [spread(curves.get(name, {}).get(moment, []), digits=3) for name in names for moment in ("before", "after")]
 
 
 def comparison_figure(directories: Sequence[Path]) -> Figure:
@@ -100,7 +176,7 @@ def comparison_figure(directories: Sequence[Path]) -> Figure:
             low = [min(curve[number] for curve in curves) for number in rounds]
             high = [max(curve[number] for curve in curves) for number in rounds]
             axes.fill_between(rounds, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
-        if shift is not None:
+        if shift is not None and any(max(curve) > shift for curves in lines[name].values() for curve in curves):
             axes.axvline(shift, color="0.4", linestyle="--", linewidth=1)
             axes.annotate(
                 "shift",

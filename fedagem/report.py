@@ -12,7 +12,8 @@ from fedagem.results import accuracy_matrix, read_metrics
 from fedagem.run_directory import plan_of_run
 from fedagem.spread import spread
 
-_COLUMNS = {"accuracy": "Acc", "forgetting": "Fgt", "bwt": "BWT", "fwt": "FWT"}
+CONTINUAL_METRICS = {"accuracy": "Acc", "forgetting": "Fgt", "bwt": "BWT", "fwt": "FWT"}
+"""The paper's metrics of continual learning, by their names in results.json."""
 
 
 def label_of(results: dict[str, Any]) -> str:
@@ -31,10 +32,10 @@ def results_table(all_results: list[dict[str, Any]]) -> Table:
     table = Table(title=None)
     for heading in ("plan", "method", "scenario", "seeds"):
         table.add_column(heading)
-    for heading in (*_COLUMNS.values(), "rounds", "minutes"):
+    for heading in (*CONTINUAL_METRICS.values(), "rounds", "minutes"):
         table.add_column(heading, justify="right")
     for (plan, label, kind), group in _grouped(all_results).items():
-        cells = [spread(_percentages(group, metric, kind), digits=1) for metric in _COLUMNS]
+        cells = [spread(_percentages(group, metric, kind), digits=1) for metric in CONTINUAL_METRICS]
         seeds = ", ".join(str(seed) for seed in sorted(r["seed"] for r in group))
         rounds = "/".join(sorted({str(r["rounds"]) for r in group}))
         minutes = f"{mean(r['seconds'] for r in group) / 60:.1f}"
