@@ -11,8 +11,8 @@ from carla_bridge.simulator.scene import Weather
 DEFAULT_STEP = 0.05
 """Seconds per tick where the client fixes none."""
 LONGEST_STEP = 1.0
-LONGEST_PIECE = 0.2
-"""Seconds for which drivers may keep to what they decided; in a longer step they decide several times."""
+UNDIVIDED_STEP, LONGEST_PIECE = 0.2, 0.1
+"""Seconds for which drivers can keep to what they decided; a longer step is divided into pieces, with room to spare."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class EpisodeSettings:
     @property
     def pieces(self) -> int:
         """Into how many equal parts a step is divided."""
-        return max(1, ceil(self.step / LONGEST_PIECE - 1e-9))
+        return 1 if self.step <= UNDIVIDED_STEP else ceil(self.step / LONGEST_PIECE - 1e-9)
 
     def wire(self) -> list[object]:
         delta: list[object] = [False] if self.fixed_delta is None else [True, self.fixed_delta]

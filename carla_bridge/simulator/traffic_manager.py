@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from math import atan2, hypot
 from typing import Any
 
+import numpy as np
+
 from carla_bridge.simulator import wire
 from carla_bridge.simulator.actors import Vehicle
 from carla_bridge.simulator.dispatch import method_table
@@ -23,6 +25,8 @@ TURNS = {1: "Left", 2: "Right", 3: "Straight"}
 """CARLA's RoadOption numbers of the turns that a route may contain."""
 CLOSE = 20.0
 """Metres between the places of a path up to which they tell the direction of travel."""
+ON_WAY = 1.5
+"""Metres from a lane's centre within which a place counts as on it."""
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +198,7 @@ class TrafficManagerMethods:
             driver.take_turns(turns)
 
     def _lanes(self, path: Any) -> list[Lane]:
-        """The lanes between junctions that a path uses; ways through junctions overlap, and follow from these."""
+        """The lanes that a path uses. Ways through junctions overlap: they follow from the roads before and after."""
         places = [wire.vector(place, "location") for place in wire.items(path, "path")]
         lanes: list[Lane] = []
         for number, (x, y, _) in enumerate(places):
@@ -202,9 +206,19 @@ class TrafficManagerMethods:
             lane, _, _ = self._world.network.nearest(x, y, yaw)
             if lane.junction is None and (not lanes or lanes[-1] is not lane):
                 lanes.append(lane)
-        if places and not lanes:
-            raise RefusedError("all places of the path lie in junctions: add one on a road before or after")
+        if places and lane.junction is not None:
+            lanes.append(_last_way(lanes, lane, x, y))
         return lanes
+
+
+def _last_way(lanes: list[Lane], nearest: Lane, x: float, y: float) -> Lane:
+    """Where a path ends in a junction: the way that goes on from its last road, or else the one nearest to its end."""
+
+    def gap(way: Lane) -> float:
+        return float(np.hypot(way.samples[:, 0] - x, way.samples[:, 1] - y).min())
+
+    onward = min(lanes[-1].successors, key=gap) if lanes else nearest
+    return onward if gap(onward) < ON_WAY else nearest
 
 
 def _direction(places: Sequence[tuple[float, float, float]]) -> float | None:

@@ -48,6 +48,32 @@ def switch_lights(port):
     assert world.get_traffic_light_from_opendrive_id(light.get_opendrive_id()).id == light.id
 
 
+def stop_before_junctions(port):
+    client, world = connect(port)
+    world = fresh(client)
+    world.tick()
+    town = world.get_map()
+    for light in world.get_actors().filter("traffic.traffic_light"):
+        _, junction, road = light.get_opendrive_id().split("_")
+        affected = [waypoint for waypoint in light.get_affected_lane_waypoints() if not waypoint.is_junction]
+        lanes = sorted(waypoint.lane_id for waypoint in affected)
+        stops = light.get_stop_waypoints()
+        assert {waypoint.road_id for waypoint in (*affected, *stops)} == {int(road)}
+        assert sorted(waypoint.lane_id for waypoint in stops) == lanes, "one for every lane"
+        pose, box = light.get_transform(), light.trigger_volume
+        for stop in stops:
+            assert not stop.is_junction
+            onward = stop.next(4.0)
+            assert onward
+            assert all(waypoint.junction_id == int(junction) for waypoint in onward)
+            right = stop.transform.get_right_vector()
+            assert pose.get_forward_vector().dot(right) == pytest.approx(1.0), "CARLA's lights point across the road"
+            assert box.contains(stop.transform.location + carla.Location(z=0.1), pose)
+        assert 2 * box.extent.x == pytest.approx(sum(waypoint.lane_width for waypoint in stops))
+        middle = carla.Location(box.location)
+        assert town.get_waypoint(pose.transform(middle)).road_id == int(road)
+
+
 def walk(port):
     client, world = connect(port)
     world = fresh(client)
@@ -141,8 +167,41 @@ def manage_traffic(port):
         world.tick()
     assert one.get_velocity().length() < 0.01
     client.apply_batch_sync([command.DestroyActor(number) for number in ids], True)
+    manager.set_global_distance_to_leading_vehicle(0.0)
+    manager.global_percentage_speed_difference(0.0)
 
 
-@pytest.mark.parametrize("scene", [switch_lights, walk, manage_traffic], ids=lambda scene: scene.__name__)
+def keep_settings(port):
+    client, _ = connect(port)
+    manager = client.get_trafficmanager()
+    manager.set_random_device_seed(4)
+    manager.global_percentage_speed_difference(80.0)
+
+    def drive(world):
+        places = world.get_map().get_spawn_points()[:6]
+        cars = [world.spawn_actor(blueprint(world, "vehicle.tesla.model3"), place) for place in places]
+        for car in cars:
+            car.set_autopilot(True)
+        fastest = 0.0
+        for _ in range(int(20 / STEP)):
+            world.tick()
+            fastest = max(fastest, *(car.get_velocity().length() for car in cars))
+        return fastest, [(car.get_location().x, car.get_location().y) for car in cars]
+
+    first = drive(fresh(client))
+    second = drive(fresh(client))
+    assert first[0] < 0.2 * 1.05 * 90 / 3.6 + 0.5, "80 % slower, after a new episode too"
+    assert second == first, "and with the same seed"
+    manager.set_random_device_seed(5)
+    assert drive(fresh(client)) != first
+
+
+@pytest.mark.parametrize(
+    "scene", [switch_lights, stop_before_junctions, walk, manage_traffic], ids=lambda scene: scene.__name__
+)
 def test_real_client(scene, blank_server, isolated):
     isolated(scene, blank_server.port)
+
+
+def test_what_the_manager_was_told_outlives_an_episode(new_server, isolated):
+    isolated(keep_settings, new_server().port)

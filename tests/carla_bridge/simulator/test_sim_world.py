@@ -7,58 +7,19 @@ import pytest
 
 from carla_bridge.simulator.actors import RED, Vehicle
 from carla_bridge.simulator.collisions import footprints, overlapping_pairs
-from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.layout import build_roads
 from carla_bridge.simulator.messages import world_state
 from carla_bridge.simulator.road_network import LaneType, RoadKind
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.semantics import FIRST_STATIC_ID, next_actor_id
-from carla_bridge.simulator.settings import EpisodeSettings
 from carla_bridge.simulator.spawn_points import spawn_points
 from carla_bridge.simulator.town import build_town
-from carla_bridge.simulator.world import World
-
-STEP = 0.05
+from tests.carla_bridge.simulator.world_tools import new_world, off_centre, populate, run
 
 
 @pytest.fixture(scope="module")
 def town():
     return build_town(0)
-
-
-def new_world(town, seed=0, step=STEP):
-    scene, network = town
-    world = World(scene, network, seed)
-    world.settings = EpisodeSettings(synchronous=True, fixed_delta=step)
-    return world
-
-
-def populate(world, count, seed=1):
-    """Vehicles of all kinds at the first free spawn points, on autopilot."""
-    names = [name for name in world.library if name.startswith("vehicle.")]
-    random = np.random.default_rng(seed)
-    cars: list[Vehicle] = []
-    for place in spawn_points(world.network):
-        if len(cars) == count:
-            break
-        try:
-            car = world.spawn(names[int(random.integers(len(names)))], [], place, None)
-        except RefusedError:
-            continue
-        world.traffic.register(car)
-        cars.append(car)
-    assert len(cars) == count
-    return cars
-
-
-def run(world, seconds):
-    for _ in range(round(seconds / world.settings.step)):
-        yield world.step()
-
-
-def off_centre(world, car):
-    """Distance of a vehicle from the centre line of its lane."""
-    return world.network.nearest(car.pose.x, car.pose.y, radians(car.pose.yaw))[2]
 
 
 def test_traffic_keeps_its_lanes_and_its_distance(town):
@@ -136,6 +97,23 @@ def test_same_seed_same_world(town):
 
     assert states(3) == states(3)
     assert states(3) != states(4)
+
+
+def test_a_new_episode_keeps_the_managers_settings_and_forgets_its_vehicles(town):
+    world = new_world(town)
+    world.traffic.reseed(9)
+    world.traffic.general.speed_difference = 30.0
+    car = populate(world, 1)[0]
+    world.traffic.settings_of(car).desired_speed = 20.0
+    temper = world.traffic.drivers[car.id].temper
+    world.start_episode()
+    assert not world.traffic.drivers
+    car = populate(world, 1)[0]
+    driver = world.traffic.drivers[car.id]
+    assert driver.temper == temper, "the same seed, from its beginning"
+    assert driver.settings.desired_speed is None
+    limit = driver.lane.speed_limit / 3.6
+    assert max(car.speed for _ in run(world, 8)) == pytest.approx(0.7 * temper * limit, rel=0.05)
 
 
 def test_traffic_stops_for_what_stands_in_the_way(town):
