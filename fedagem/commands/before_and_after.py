@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import itertools
 import re
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -19,7 +19,9 @@ from fedagem.detection.inference import detect_in_frames
 from fedagem.detection.objective import DetectionObjective
 from fedagem.detection.pictures import draw_boxes
 from fedagem.detection.samples import corners
+from fedagem.driving import Holdout
 from fedagem.run_directory import plan_of_run
+from fedagem.settings import parse_settings
 from fedagem.streams.sources.data_folder import resolve_root
 
 _FRAMES_PER_DOMAIN = 2
@@ -28,7 +30,8 @@ _FRAMES_PER_DOMAIN = 2
 def before_and_after(directory: Path) -> list[tuple[str, list[tuple[str, str]]]]:
     """For some frames of each domain: a title, and captioned pictures as data addresses."""
     plan, _ = plan_of_run(directory)
-    domains = plan["data_loader"]["settings"].get("evaluation", {}).get("paths", {})
+    loader = plan["data_loader"]["settings"]
+    domains = loader.get("evaluation", {}).get("paths", {})
     models = _models(directory)
     if not domains or not models:
         return []
@@ -36,7 +39,7 @@ def before_and_after(directory: Path) -> list[tuple[str, list[tuple[str, str]]]]
     classes = next(iter(detectors.values())).model.config.classes
     rows = []
     for domain, paths in domains.items():
-        for frame in _frames(paths, classes):
+        for frame in _frames(paths, classes, _holdout(loader)):
             truth = draw_boxes(frame.image, corners(frame), _labels(frame), classes)
             pictures = [("ground truth", _address(truth))]
             for caption, checkpoint in detectors.items():
@@ -60,16 +63,27 @@ def _models(directory: Path) -> dict[str, Path]:
     return {**models, "at the end": last} if last.exists() else models
 
 
-def _frames(paths: list[str], classes: tuple[str, ...]) -> list[NamedFrame]:
-    """Frames with objects, from different parts of the drive."""
+def _holdout(loader: dict[str, Any]) -> Holdout | None:
+    """What keeps the evaluation's frames out of training, where the plan scores only those."""
+    if not loader.get("evaluation", {}).get("held_out_only") or not loader.get("holdout"):
+        return None
+    return parse_settings(Holdout, loader["holdout"], "data_loader.settings.holdout")
+
+
+def _frames(paths: list[str], classes: tuple[str, ...], holdout: Holdout | None) -> list[NamedFrame]:
+    """Frames with objects, from different parts of the drive; only of those held out, where a plan holds some out."""
     from carla_bridge.snippets import find_snippets
     from fedagem.commands.snippet_frames import SnippetFrames
 
+    def evaluated(number: int) -> bool:
+        return holdout is None or holdout.keeps_out(number)
+
     drives = [SnippetFrames(folder, classes) for path in paths for folder in find_snippets(resolve_root(path))]
-    total = sum(len(drive) for drive in drives)
+    total = sum(evaluated(number) for drive in drives for number in range(len(drive)))
+    candidates = (frame for drive in drives for number, frame in enumerate(drive) if evaluated(number))
     chosen: list[NamedFrame] = []
-    for number, frame in enumerate(itertools.chain.from_iterable(drives)):
-        due = number >= (len(chosen) + 0.5) * total / _FRAMES_PER_DOMAIN
+    for count, frame in enumerate(candidates):
+        due = count >= (2 * len(chosen) + 1) * total // (2 * _FRAMES_PER_DOMAIN)
         if due and len(frame.boxes):
             chosen.append(frame)
         if len(chosen) == _FRAMES_PER_DOMAIN:
