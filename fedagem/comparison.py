@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, Literal
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -151,7 +151,8 @@ def comparison_table(summary: dict[str, Any]) -> Table:
     shown = overview(summary)
     table = Table(title=shown.title, caption=shown.note)
     for what, moment in shown.headings:
-        table.add_column(f"{what} {moment}".strip(), justify="left" if what in {"method", "scenario"} else "right")
+        side: Literal["left", "right"] = "left" if what in {"method", "scenario"} else "right"
+        table.add_column(f"{what} {moment}".strip(), justify=side, overflow="fold")
     for row in shown.rows:
         table.add_row(*row)
     return table

@@ -31,9 +31,9 @@ def results_table(all_results: list[dict[str, Any]]) -> Table:
     """One line per plan, method and scenario: mean and spread over the seeds, in per cent."""
     table = Table(title=None)
     for heading in ("plan", "method", "scenario", "seeds"):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for heading in (*CONTINUAL_METRICS.values(), "rounds", "minutes"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     for (plan, label, kind), group in _grouped(all_results).items():
         cells = [spread(_percentages(group, metric, kind), digits=1) for metric in CONTINUAL_METRICS]
         seeds = ", ".join(str(seed) for seed in sorted(r["seed"] for r in group))
@@ -44,12 +44,12 @@ def results_table(all_results: list[dict[str, Any]]) -> Table:
 
 
 def draw_plots(directories: list[Path], out: Path) -> list[Path]:
-    """Accuracy and forgetting by task, one picture per scenario; averaged over seeds."""
+    """Accuracy and forgetting by task, one picture per plan and scenario; averaged over seeds."""
     from matplotlib.figure import Figure
 
-    curves: dict[str, dict[str, list[list[list[float]]]]] = defaultdict(lambda: defaultdict(list))
+    curves: dict[tuple[str, str], dict[str, list[list[list[float]]]]] = defaultdict(lambda: defaultdict(list))
     for directory in directories:
-        plan, _ = plan_of_run(directory)
+        plan, name = plan_of_run(directory)
         rounds_per_task = plan["data_loader"]["settings"].get("rounds_per_task")
         if rounds_per_task is None:
             continue
@@ -58,10 +58,12 @@ def draw_plots(directories: list[Path], out: Path) -> list[Path]:
         for kind in sorted({row["metric"].split("/")[1] for row in rows if row["metric"].startswith("accuracy/")}):
             matrix = accuracy_matrix(rows, kind, rounds_per_task)
             if len(matrix) > 1:
-                curves[kind][label].append(matrix)
+                curves[name, kind][label].append(matrix)
     pictures = []
-    for kind, methods in curves.items():
-        figure = Figure(figsize=(9, 3.6), layout="constrained")
+    several = len({name for name, _ in curves}) > 1
+    for (name, kind), methods in curves.items():
+        figure = Figure(figsize=(9, 3.8), layout="constrained")
+        figure.suptitle(f"{name}, {kind.replace('_', '-')}")
         accuracy_axes, forgetting_axes = figure.subplots(1, 2)
         for label, matrices in sorted(methods.items()):
             style = "-o" if "Fed-A-GEM" in label else ":o"
@@ -71,11 +73,11 @@ def draw_plots(directories: list[Path], out: Path) -> list[Path]:
             forgetting = [100 * mean(average_forgetting(matrix, t) for matrix in matrices) for t in tasks if t > 1]
             forgetting_axes.plot(range(2, 2 + len(forgetting)), forgetting, style, label=label, markersize=4)
         for axes, title in ((accuracy_axes, "Acc, higher is better"), (forgetting_axes, "Fgt, lower is better")):
-            axes.set(title=f"{title} ({kind.replace('_', '-')})", xlabel="tasks learned", ylabel="%")
+            axes.set(title=title, xlabel="tasks learned", ylabel="%")
             axes.grid(alpha=0.3)
         accuracy_axes.legend(fontsize="small")
         out.mkdir(parents=True, exist_ok=True)
-        picture = out / f"{kind}.png"
+        picture = out / (f"{name}-{kind}.png" if several else f"{kind}.png")
         figure.savefig(picture, dpi=150)
         pictures.append(picture)
     return pictures

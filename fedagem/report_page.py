@@ -6,7 +6,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
 import yaml
@@ -122,8 +122,9 @@ def _answer_of_tasks(label: str, kind: str, metrics: dict[str, list[float]]) -> 
     if not metrics["forgetting"]:
         return f"{what}: {accuracy}; with a single task there is nothing to forget."
     lost = 100 * mean(metrics["forgetting"])
-    answer = "yes" if lost > 0 else "no"
-    change = f"{abs(lost):.1f} points {'below' if lost > 0 else 'above'} their best"
+    deviation = 100 * stdev(metrics["forgetting"]) if len(metrics["forgetting"]) > 1 else 0.0
+    answer = "no" if lost <= 0 else "yes" if lost > deviation else "not clearly"
+    change = f"{abs(lost):.1f} points {'below' if lost > 0 else 'above'} their previous best"
     return f"{what}: {answer}, earlier tasks end {change}; {accuracy}."
 
 
@@ -235,8 +236,9 @@ def _costs(directories: Sequence[Path], plan: dict[str, Any]) -> str:
 
 
 def _svg(figure: Figure) -> str:
-    """The figure as inline SVG, without the XML prologue."""
+    """The figure as inline SVG without the XML prologue, as wide as its panels can use and never too small to read."""
     text = io.StringIO()
     figure.savefig(text, format="svg")
-    drawing = text.getvalue()
-    return drawing[drawing.index("<svg") :]
+    _, _, drawing = text.getvalue().partition("<svg ")
+    inches = figure.get_figwidth()
+    return f'<svg style="max-width: {1.3 * inches:.1f}in; min-width: {0.45 * inches:.1f}in" {drawing}'

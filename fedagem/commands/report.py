@@ -1,11 +1,13 @@
 """`fedagem report`: tables and pictures of runs."""
 
 import json
+import os
 from pathlib import Path
 
 import click
 from rich.console import Console
 
+from fedagem.errors import FedAGemError
 from fedagem.report import draw_plots, results_table
 from fedagem.results import write_results
 
@@ -14,12 +16,29 @@ from fedagem.results import write_results
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), default=Path("report"), help="Where plots and JSON go.")
 def command(runs: tuple[Path, ...], out: Path) -> None:
-    """Compare RUNS: one table over methods and seeds, and plots; also for runs made by hand with `fx`."""
-    results = [write_results(run) for run in runs]
-    pictures = draw_plots(list(runs), out)
+    """Compare RUNS: one table over methods and seeds, and plots; also for runs made by hand with `fx`.
+
+    A folder that holds runs, such as that of a comparison or of studies, stands for all of them.
+    """
+    directories = list(dict.fromkeys(run for folder in runs for run in _runs_in(folder)))
+    results = [write_results(directory) for directory in directories]
+    pictures = draw_plots(directories, out)
     out.mkdir(parents=True, exist_ok=True)
     (out / "results.json").write_text(json.dumps(results, indent=2), encoding="utf-8")
     console = Console()
     console.print(results_table(results))
     for path in (*pictures, out / "results.json"):
         console.print(f"wrote {path}")
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """The folder itself, if it is a run, or all runs below it."""
+    found = []
+    for place, folders, _ in os.walk(folder):
+        if (Path(place) / "plan" / "plan.yaml").exists():
+            found.append(Path(place))
+            folders.clear()
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+    if not found:
+        raise FedAGemError(f"{folder} is not a run and holds none: there is no plan/plan.yaml in it or below it.")
+    return found

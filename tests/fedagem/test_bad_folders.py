@@ -11,6 +11,7 @@ def said(tmp_path, monkeypatch, repository):
     """Runs a command in a folder with broken files and gives what it says; PLAN is a good plan."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("x")
+    (tmp_path / "empty").mkdir()
     plan = repository / "plan" / "rotated_digits.yaml"
     for name, frozen, metrics in (
         ("broken", "a: [1", ""),
@@ -38,6 +39,8 @@ def said(tmp_path, monkeypatch, repository):
         (["compare", "PLAN", "--methods", "der", "--out", "file"], "Not a directory."),
         (["simulate", "PLAN", "--resume", "--out", "broken"], "broken/plan/plan.yaml is not valid YAML"),
         (["simulate", "PLAN", "--resume", "--out", "other"], "other/plan/plan.yaml is not the plan of a run: "),
+        (["report", "empty"], "empty is not a run and holds none: there is no plan/plan.yaml in it or below it."),
+        (["report", "file"], "file is not a run and holds none"),
         (["report", "broken"], "broken/plan/plan.yaml is not valid YAML"),
         (["report", "other"], "other/plan/plan.yaml is not the plan of a run: the plan has no section 'data_loader'."),
         (["report", "damaged"], "damaged/metrics.jsonl is damaged: it must hold one JSON object in every line"),

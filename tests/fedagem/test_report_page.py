@@ -145,8 +145,11 @@ def test_a_shift_that_no_evaluation_follows_was_not_reached(tmp_path: Path, roun
 def test_runs_of_tasks_answer_whether_the_first_ones_were_forgotten(tmp_path: Path) -> None:
     runs = [make_task_run(tmp_path / "fedavg", "fedavg", 0.4), make_task_run(tmp_path / "der", "der", 0.92)]
     text = write_page(runs, tmp_path / "report.html").read_text()
-    assert "fedavg (domain-IL): yes, earlier tasks end 50.0 points below their best; 60.0 % over all tasks" in text
-    assert "der (domain-IL): no, earlier tasks end 2.0 points above their best; 86.0 % over all tasks" in text
+    assert (
+        "fedavg (domain-IL): yes, earlier tasks end 50.0 points below their previous best; 60.0 % over all tasks"
+        in text
+    )
+    assert "der (domain-IL): no, earlier tasks end 2.0 points above their previous best; 86.0 % over all tasks" in text
     row = ("fedavg", "domain-IL", "60.0", "50.0", "-50.0", "10.0")
     assert f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" in text
     shown = shown_table(runs)

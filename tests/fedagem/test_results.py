@@ -5,8 +5,10 @@ import json
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from rich.console import Console
 
+from fedagem.cli import main
 from fedagem.errors import FedAGemError
 from fedagem.report import draw_plots, label_of, results_table
 from fedagem.results import (
@@ -43,7 +45,7 @@ def rows_of_a_run():
     return rows
 
 
-def make_run(directory, rows, seed=0, fedagem=True, method="der"):
+def make_run(directory, rows, seed=0, fedagem=True, method="der", name="rotated_digits"):
     (directory / "plan").mkdir(parents=True)
     plan = {
         "data_loader": {"settings": {"seed": seed, "rounds_per_task": 2, "tasks": {"count": 2}}},
@@ -52,7 +54,7 @@ def make_run(directory, rows, seed=0, fedagem=True, method="der"):
         },
     }
     (directory / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan))
-    (directory / "plan" / "name").write_text("rotated_digits\n")
+    (directory / "plan" / "name").write_text(f"{name}\n")
     (directory / "metrics.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in rows))
     return directory
 
@@ -168,6 +170,25 @@ def test_plots_are_pictures(run, tmp_path):
     [picture] = draw_plots([run], tmp_path / "plots")
     assert picture.name == "domain_il.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_plans_are_not_averaged_in_one_picture(run, tmp_path):
+    other = make_run(tmp_path / "other", rows_of_a_run(), name="rotated_mnist")
+    pictures = draw_plots([run, other, run], tmp_path / "plots")
+    assert [path.name for path in pictures] == ["rotated_digits-domain_il.png", "rotated_mnist-domain_il.png"]
+
+
+def test_a_folder_of_runs_is_reported_as_its_runs(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_run(tmp_path / "studies" / "runs" / "a", rows_of_a_run(), method="agem")
+    make_run(tmp_path / "studies" / "runs" / "b", rows_of_a_run(), method="agem", seed=1)
+    make_run(tmp_path / "studies" / "runs" / ".c.partial", rows_of_a_run(), method="agem", seed=2)
+    (tmp_path / "studies" / "first-smoke").mkdir()
+    result = CliRunner().invoke(main, ["report", "run", "studies", "studies/runs/a"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    [line] = [line for line in result.output.splitlines() if "agem + Fed-A-GEM" in line]
+    assert "│ 0, 1  │" in line
+    assert len(json.loads((tmp_path / "report" / "results.json").read_text())) == 3
 
 
 def test_labels():
