@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from fedagem.federation import start_federation, start_simulation
 from fedagem.plan import Plan
@@ -102,11 +103,12 @@ def _run(job: Job, stop: threading.Event, show: Callable[[], None]) -> None:
 def _progress() -> Progress:
     return Progress(
         TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=12),
         MofNCompleteColumn(),
-        TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[facts]}"),
+        TextColumn(
+            "{task.fields[facts]}", table_column=Column(no_wrap=False)
+        ),  # on a narrow screen, this one gives way
         console=Console(stderr=True),
     )
