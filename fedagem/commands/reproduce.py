@@ -61,7 +61,7 @@ def command(
     console.print(f"{chosen.title} ({chosen.paper})")
     for table in terminal_tables(lines):
         console.print(table)
-    scales = [load_scale(folder, part, scale) for part in chosen.parts]
+    scales = [load_scale(folder, part, scale).besides(assignments) for part in chosen.parts]
     repeated = " ".join(["fedagem reproduce", study, "--scale", scale, "--seeds", str(seeds)])
     repeated += "".join(f" --set {assignment}" for assignment in assignments)
     for path in write_report(chosen, scales, repeated, runs, lines, out / f"{study}-{scale}"):
@@ -71,32 +71,35 @@ def command(
 def _print_list(folder: Path, seeds: int, jobs: int, out: Path) -> None:
     """All studies, with the data they need, where it is looked for, and the time they would take."""
     table = Table(title=f"Studies, with {seeds} seeds and {jobs} runs side by side")
-    for heading in ("study", "paper", "needs", "runs", *SCALES):
-        table.add_column(heading)
+    table.add_column("study", no_wrap=True)
+    for heading in ("paper", "needs", "runs", *SCALES):
+        table.add_column(heading, overflow="fold")
     estimator = Estimator()
+    places: dict[str, Path] = {}
     with Console(stderr=True).status("timing the networks on this machine"):
         for name in study_names(folder):
             study = load_study(folder, name)
             of_one_seed = {scale: runs_of(study, scale, 1, folder, out) for scale in SCALES}
             times = [_duration(estimator.seconds(runs, jobs), seeds) for runs in of_one_seed.values()]
             runs = of_one_seed["paper"]
-            table.add_row(name, study.paper, _needs(runs), str(len(runs) * seeds), *times)
-    Console().print(table)
+            needs = _needs(runs)
+            places |= needs
+            table.add_row(name, study.paper, ", ".join(needs), str(len(runs) * seeds), *times)
+    console = Console()
+    console.print(table)
+    for dataset, path in places.items():
+        console.print(f"{dataset}: {'found' if path.exists() else 'to be put'} in {path}", soft_wrap=True)
 
 
-def _needs(runs: list[StudyRun]) -> str:
-    """The data sets of a study and whether they are there."""
-    needs = {}
-    for run in runs:
-        loader = run.plan["data_loader"]["settings"]
-        path = resolve_root(loader.get("root") or loader["dataset"])
-        needs[loader["dataset"]] = f"{loader['dataset']} ({'found' if path.exists() else 'to be put'} in {path})"
-    return "\n".join(needs.values())
+def _needs(runs: list[StudyRun]) -> dict[str, Path]:
+    """The data sets of a study and where they belong."""
+    loaders = [run.plan["data_loader"]["settings"] for run in runs]
+    return {loader["dataset"]: resolve_root(loader.get("root") or loader["dataset"]) for loader in loaders}
 
 
 def _duration(of_one_seed: float | None, seeds: int) -> str:
     if of_one_seed is None:
-        return "needs weights"
+        return "no estimate"
     seconds = of_one_seed * seeds
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 1.5 * length:

@@ -43,8 +43,11 @@ class Line:
         theirs, ours = self.paper_difference, self.our_difference
         if theirs is None or ours is None:
             return "-"
+        if ours == 0:
+            return "no difference"
         answer = "yes" if (theirs > 0) == (ours > 0) else "no"
-        spreads = [figure.spread for figure in (self.ours_with, self.ours_reference) if figure and figure.spread]
+        figures = (self.ours_with, self.ours_reference)
+        spreads = [figure.spread for figure in figures if figure and figure.spread is not None]
         return f"{answer} (within spread)" if spreads and abs(ours) < max(spreads) else answer
 
 

@@ -34,7 +34,7 @@ class Estimator:
         self._costs: dict[str, float | None] = {}
 
     def seconds(self, runs: Sequence[StudyRun], jobs: int) -> float | None:
-        """How long the runs take with so many side by side, or None where a network cannot be built here."""
+        """How long the runs take with so many side by side; None where a network or a data set is not known here."""
         total = 0.0
         for plan in {run.directory: run.plan for run in runs}.values():
             cost = self._cost(plan)
@@ -45,7 +45,10 @@ class Estimator:
 
     def _cost(self, plan: Plan) -> float | None:
         """Seconds that one sample costs in training."""
-        key = repr((plan["task_runner"]["settings"]["model"], plan["data_loader"]["settings"]["dataset"]))
+        dataset = plan["data_loader"]["settings"]["dataset"]
+        if dataset not in _SIZES:
+            return None
+        key = repr((plan["task_runner"]["settings"]["model"], dataset))
         if key not in self._costs:
             try:
                 self._costs[key] = _time_a_step(plan)
@@ -57,7 +60,7 @@ class Estimator:
 def _samples(plan: Plan) -> float:
     """Samples that a run computes, in units of training steps."""
     stream = parse_settings(StreamSettings, plan["data_loader"]["settings"], "data_loader.settings")
-    train, test, _ = _SIZES.get(stream.dataset, (50000, 10000, ()))
+    train, test, _ = _SIZES[stream.dataset]
     share = stream.tasks.count if stream.tasks.kind == "sequential" else 1
     per_class = stream.dataset_settings.get("per_class")
     if per_class:

@@ -1,6 +1,7 @@
 """A study: the plans and variations behind one table or figure of the paper, and the numbers printed there."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,16 @@ class Scale:
 
     rounds_per_task: int | None = None
     set: dict[str, Any] = field(default_factory=dict)
+
+    def besides(self, assignments: Iterable[str]) -> "Scale":
+        """What is left of the scale where the command line has the last word on some settings, or on parts of them."""
+        given = [assignment.partition("=")[0] for assignment in assignments]
+        kept = {
+            path: value
+            for path, value in self.set.items()
+            if not any(f"{path}.".startswith(f"{other}.") or other.startswith(f"{path}.") for other in given)
+        }
+        return Scale(self.rounds_per_task, kept)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedagem.batch import Job
+from fedagem.errors import PlanError
 from fedagem.plan import (
     Plan,
     change_plan,
@@ -19,6 +20,7 @@ from fedagem.plan import (
     set_rounds,
     set_seed,
 )
+from fedagem.results import write_results
 from fedagem.studies.study import SIDES, Part, Row, Scale, Study, load_scale
 
 
@@ -52,8 +54,11 @@ class StudyRun:
         return Job(self.title, self.plan, self.plan_name, self.directory)
 
     def results(self) -> dict[str, Any]:
-        """What a finished run has shown."""
-        found: dict[str, Any] = json.loads((self.directory / "results.json").read_text(encoding="utf-8"))
+        """What a finished run has shown; a damaged file is derived again from what the run measured."""
+        try:
+            found: dict[str, Any] = json.loads((self.directory / "results.json").read_text(encoding="utf-8"))
+        except ValueError:
+            return write_results(self.directory)
         return found
 
 
@@ -94,7 +99,12 @@ def resolve_plan(
     loader["rounds_per_task"] = scale.rounds_per_task or usual
     change_plan(plan, assignments)
     check_sections(plan)
-    rounds_per_task = max(loader["rounds_per_task"] // row.fewer_rounds, 1)
+    rounds_per_task, left = divmod(loader["rounds_per_task"], row.fewer_rounds)
+    if left:
+        raise PlanError(
+            f"data_loader.settings.rounds_per_task is {loader['rounds_per_task']}, but the row {row.label} runs "
+            f"{row.fewer_rounds} times fewer: use a multiple of {row.fewer_rounds}, so that all rows learn as much."
+        )
     loader["rounds_per_task"] = usual
     loader["epochs"] = loader.get("epochs", 1) * row.fewer_rounds
     set_seed(plan, seed)

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 
 from fedagem.batch import run_jobs
 from fedagem.commands import reproduce
-from fedagem.studies.study import load_study
+from fedagem.studies.estimate import Estimator
+from fedagem.studies.study import load_study, plan_folder, study_names
 from fedagem.studies.study_runs import runs_of
 
 SCALES = {
@@ -99,8 +100,7 @@ def test_markdown_latex_and_pictures_are_written(finished):
 
 def test_finished_runs_are_not_run_again(finished, folder, monkeypatch):
     out, _ = finished
-    monkeypatch.setattr("fedagem.batch.create_run", lambda *_: pytest.fail("ran again"))
-    monkeypatch.setattr("fedagem.batch.resume_run", lambda *_: pytest.fail("ran again"))
+    monkeypatch.setattr("fedagem.batch.ProcessGroup", lambda *_: pytest.fail("ran again"))
     run_jobs([run.job() for run in runs_of(load_study(folder, "tiny"), "smoke", 1, folder, out)], parallel=1)
 
 
@@ -156,3 +156,27 @@ def test_the_list_says_what_each_study_needs(folder, monkeypatch):
     assert "tiny" in result.output
     assert "Table 0" in result.output
     assert "digits" in result.output
+
+
+def test_the_list_keeps_names_and_places_whole_in_a_narrow_terminal(monkeypatch, tmp_path):
+    monkeypatch.setattr(Estimator, "seconds", lambda *_: None)
+    monkeypatch.setenv("FEDAGEM_DATA", str(tmp_path))
+    result = CliRunner().invoke(reproduce.command, ["--list"], env={"COLUMNS": "80"}, catch_exceptions=False)
+    for name in study_names(plan_folder()):
+        assert f" {name} " in result.output
+    assert "…" not in result.output
+    assert f"cifar10: to be put in {tmp_path / 'cifar10'}\n" in result.output
+
+
+def test_the_report_leaves_out_what_was_set_on_the_command_line(finished, folder, monkeypatch):
+    out, _ = finished
+    said = (out / "tiny-smoke" / "report.md").read_text()
+    assert "`data_loader.settings.test_samples=40`" in said
+    monkeypatch.setattr(reproduce, "plan_folder", lambda: folder)
+    monkeypatch.setattr(reproduce, "run_jobs", lambda *_: None)
+    arguments = ["tiny", "--seeds", "1", "--out", str(out / "other"), "--set", "data_loader.settings.test_samples=30"]
+    result = CliRunner().invoke(reproduce.command, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    said = (out / "other" / "tiny-smoke" / "report.md").read_text()
+    assert "`data_loader.settings.samples_per_client=40`" in said
+    assert "`data_loader.settings.test_samples=40`" not in said

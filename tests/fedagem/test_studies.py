@@ -13,7 +13,7 @@ from fedagem.plan import collaborators
 from fedagem.studies.comparison import Line, compare
 from fedagem.studies.estimate import Estimator
 from fedagem.studies.plots import draw_study
-from fedagem.studies.study import Figure, Part, Row, Study, load_scale, load_study, plan_folder, study_names
+from fedagem.studies.study import Figure, Part, Row, Scale, Study, load_scale, load_study, plan_folder, study_names
 from fedagem.studies.study_runs import runs_of
 from fedagem.studies.tables import csv_table, latex_tables, markdown_tables
 
@@ -55,6 +55,17 @@ def test_less_communication_is_fewer_rounds_with_the_same_local_work(tmp_path, f
     loader = plan["data_loader"]["settings"]
     assert (loader["rounds_per_task"], loader["epochs"]) == (rounds, epochs)
     assert plan["aggregator"]["settings"]["rounds_to_train"] == 10 * rounds
+
+
+def test_rows_that_could_not_learn_equally_much_are_refused(tmp_path):
+    study = load_study(PLANS, "communication")
+    for scale in ("smoke", "paper"):
+        for number, part in enumerate(study.parts):
+            runs = [run for run in runs_of(study, scale, 1, PLANS, tmp_path) if run.part == number]
+            loaders = [run.plan["data_loader"]["settings"] for run in runs]
+            assert len({loader["rounds_per_task"] * loader["epochs"] for loader in loaders}) == 1, part.plan
+    with pytest.raises(PlanError, match=r"rounds_per_task is 10, but the row FL \(0.5x\) runs 4 times fewer"):
+        runs_of(study, "smoke", 1, PLANS, tmp_path, ("data_loader.settings.rounds_per_task=10",))
 
 
 def test_the_number_of_tasks_changes_the_rounds_in_all(tmp_path):
@@ -154,6 +165,9 @@ def line(paper=(60.0, 70.0), ours=((50.0, 2.0), (55.0, 1.0))):
         (line(ours=((50.0, 2.0), (51.0, 1.0))), "yes (within spread)"),
         (line(ours=((50.0, 2.0), (49.0, 1.0))), "no (within spread)"),
         (line(paper=(70.0, 60.0), ours=((50.0, 2.0), (40.0, 1.0))), "yes"),
+        (line(ours=((50.0, 2.0), (50.0, 1.0))), "no difference"),
+        (line(paper=(70.0, 60.0), ours=((50.0, 0.0), (50.0, 0.0))), "no difference"),
+        (line(ours=((50.0, 0.0), (50.1, 0.0))), "yes"),
     ],
 )
 def test_the_direction_is_judged_and_small_differences_are_marked(subject, verdict):
@@ -223,6 +237,17 @@ def test_unfinished_runs_leave_gaps_and_no_errors(tmp_path):
     assert first.verdict == "-"
 
 
+def test_damaged_results_are_derived_again_from_what_was_measured(tmp_path):
+    [run] = runs_of(one_part(), "smoke", 1, PLANS, tmp_path)
+    (run.directory / "plan").mkdir(parents=True)
+    (run.directory / "plan" / "plan.yaml").write_text(yaml.safe_dump(run.plan))
+    row = {"round": 0, "stage": "train", "client": "federation", "metric": "seconds", "value": 2.5}
+    (run.directory / "metrics.jsonl").write_text(f"{json.dumps(row)}\n")
+    (run.directory / "results.json").write_text('{"plan": "seq')
+    assert run.results()["seconds"] == 2.5
+    assert json.loads((run.directory / "results.json").read_text())["seconds"] == 2.5
+
+
 def test_pictures_of_every_kind(tmp_path):
     study, runs = finished_study(tmp_path)
     pictures = draw_study(study, runs, tmp_path / "plots")
@@ -240,8 +265,19 @@ def test_an_estimate_grows_with_the_work(tmp_path):
     assert side_by_side == pytest.approx(longer / 2)
 
 
+def test_there_is_no_estimate_for_pictures_of_ones_own(tmp_path):
+    given = ("data_loader.settings.dataset=image_folder", "data_loader.settings.root=mine")
+    runs = runs_of(load_study(PLANS, "rotated-mnist"), "smoke", 1, PLANS, tmp_path, given)
+    assert Estimator().seconds(runs, 1) is None
+
+
 def test_scales_of_a_part_add_to_those_of_the_plan():
     part = Part("rotated_mnist", [], [], scales={"smoke": {"set": {"data_loader.settings.clients": 20}}})
     scale = load_scale(Path(PLANS), part, "smoke")
     assert scale.set["data_loader.settings.clients"] == 20
     assert scale.set["task_runner.settings.model.template"] == "models.mnist_cnn.SmallCNN"
+
+
+def test_a_scale_does_not_claim_what_the_command_line_has_changed():
+    scale = Scale(2, {"a.b": 1, "a.bc": 2, "d": {"e": 1, "f": 2}, "g.h.i": 3, "j": 4})
+    assert scale.besides(["a.b=7", "d.e=3", "g.h={}"]) == Scale(2, {"a.bc": 2, "j": 4})
