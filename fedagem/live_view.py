@@ -53,7 +53,7 @@ class LiveView:
         domains = sorted(name for name in names if name.startswith("buffer/"))
         table = Table(box=None, caption=scores or None, caption_justify="left")
         table.add_column("client")
-        for name in (*losses, "seen", "refined", "buffer", *domains):
+        for name in (*losses, "samples × epochs", "refined", "buffer", *domains):
             table.add_column(name.split("/")[-1], justify="right")
         for client, facts in sorted(clients.items())[:_CLIENTS_SHOWN]:
             cells = [f"{facts.get(name, 0):.3f}" for name in losses]
