@@ -2,13 +2,14 @@
 
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import click
 from rich.console import Console
 
 from fedagem.errors import FedAGemError
-from fedagem.report import draw_plots, results_table
+from fedagem.report import draw_plots, label_of, results_table
 from fedagem.results import write_results
 
 
@@ -27,6 +28,12 @@ def command(runs: tuple[Path, ...], out: Path) -> None:
     (out / "results.json").write_text(json.dumps(results, indent=2), encoding="utf-8")
     console = Console()
     console.print(results_table(results))
+    of_seeds = Counter((run["plan"], label_of(run), run["seed"]) for run in results)
+    for plan, label in sorted({(plan, label) for (plan, label, _), count in of_seeds.items() if count > 1}):
+        console.print(
+            f"{plan}, {label}: several runs have the same seed, so this is a mean over other settings too; "
+            "name fewer runs to tell them apart."
+        )
     for path in (*pictures, out / "results.json"):
         console.print(f"wrote {path}")
 

@@ -191,6 +191,15 @@ def test_a_folder_of_runs_is_reported_as_its_runs(run, tmp_path, monkeypatch):
     assert len(json.loads((tmp_path / "report" / "results.json").read_text())) == 3
 
 
+def test_a_mean_over_more_than_seeds_is_said_to_be_one(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sentence = "rotated_digits, der + Fed-A-GEM: several runs have the same seed"
+    make_run(tmp_path / "seed1", rows_of_a_run(), seed=1)
+    assert sentence not in CliRunner().invoke(main, ["report", "run", "seed1"], env={"COLUMNS": "200"}).output
+    make_run(tmp_path / "other", rows_of_a_run())
+    assert sentence in CliRunner().invoke(main, ["report", "run", "other"], env={"COLUMNS": "200"}).output
+
+
 def test_labels():
     assert label_of({"method": "agem", "fedagem": False}) == "agem"
     assert label_of({"method": "agem", "fedagem": True}) == "agem + Fed-A-GEM"
