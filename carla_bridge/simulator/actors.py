@@ -1,7 +1,7 @@
 """Everything that has an actor id: state only, behaviour lives with physics, traffic, walkers and sensors."""
 
 from dataclasses import dataclass, field
-from math import cos, hypot, radians, sin
+from math import cos, hypot, inf, radians, sin
 
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.semantics import Tag
@@ -113,7 +113,8 @@ class Sensor(Actor):
 
     settings: dict[str, str] = field(default_factory=dict)
     period: float = 0.0
-    next_due: float = 0.0
+    next_due: float = -inf
+    """Simulated second of the next reading; a period begins with the first one that somebody gets."""
 
 
 @dataclass(eq=False)

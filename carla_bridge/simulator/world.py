@@ -127,7 +127,6 @@ class World:
         if isinstance(actor, Sensor):
             self._last_stream += 1
             actor.stream = self._last_stream
-            actor.next_due = self.elapsed + self.settings.step
         if mother is not None:
             actor.velocity = mother.velocity
         if isinstance(actor, Vehicle):
