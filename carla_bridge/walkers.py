@@ -143,6 +143,8 @@ class Walkers:
         batch = [carla.command.SpawnActor(blueprint, carla.Transform(), number) for number in self.spawned]
         answers = self._client.apply_batch_sync(batch, True)
         self.controllers = [answer.actor_id for answer in answers if not answer.error]
+        if refused := [answer.error for answer in answers if answer.error]:
+            logger.warning("%d of %d walkers stand still: %s", len(refused), len(answers), refused[0])
         for controller in self._world.get_actors(self.controllers):
             controller.start()
             controller.go_to_location(self._world.get_random_location_from_navigation())

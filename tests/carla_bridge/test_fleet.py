@@ -146,6 +146,24 @@ def test_frame_time_and_camera_pose_agree(simulator, drive, rate):
     assert times[0::2] == times[1::2] == [round(number / rate, 9) for number in range(8)]
 
 
+def strolls(config):
+    from carla_bridge.fleet import Fleet
+
+    with Fleet(config) as fleet:
+        fleet.advance()
+        walkers = list(fleet.world.get_actors().filter("walker.*"))
+        before = [walker.get_location() for walker in walkers]
+        for _ in range(8):
+            fleet.advance()
+        return [walker.get_location().distance(place) for walker, place in zip(walkers, before, strict=True)]
+
+
+def test_walkers_walk(simulator, drive):
+    walked = drive(strolls, config_for(simulator))
+    assert len(walked) == TRAFFIC["city"]["walkers"]
+    assert sum(distance > 2 for distance in walked) > len(walked) / 2, walked
+
+
 def scheduled(config):
     from carla_bridge.fleet import Fleet
 
