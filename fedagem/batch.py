@@ -16,6 +16,7 @@ from fedagem.processes import ProcessGroup
 from fedagem.results import rounds_in_results, write_final_results
 from fedagem.run_directory import create_run, resume_run
 from fedagem.run_watch import RunWatch
+from fedagem.slow_progress import slow_progress
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def _run(job: Job, stop: threading.Event, show: Callable[[], None]) -> None:
 
 
 def _progress() -> Progress:
-    return Progress(
+    return slow_progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=12),
         MofNCompleteColumn(),

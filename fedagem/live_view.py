@@ -4,10 +4,11 @@ from pathlib import Path
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fedagem.run_watch import RunWatch
+from fedagem.slow_progress import slow_progress
 
 _CLIENTS_SHOWN = 12
 
@@ -17,7 +18,8 @@ class LiveView:
 
     def __init__(self, directory: Path, title: str, rounds: int) -> None:
         self._watch = RunWatch(directory)
-        self._progress = Progress(
+        console = Console(stderr=True)
+        self._progress = slow_progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
@@ -25,9 +27,10 @@ class LiveView:
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
+            console=console,
         )
         self._task = self._progress.add_task(title, total=rounds, stage="starting")
-        self._live = Live(self._progress, console=Console(stderr=True), refresh_per_second=4)
+        self._live = Live(self._progress, console=console, refresh_per_second=4)
 
     def __enter__(self) -> "LiveView":
         self._live.start()
