@@ -46,8 +46,8 @@ class StudyRun:
 
     @property
     def finished(self) -> bool:
-        """Whether its results are there."""
-        return (self.directory / "results.json").exists()
+        """Whether the results of all its rounds are there."""
+        return self.job().finished
 
     def job(self) -> Job:
         """The run as work to be done."""

@@ -196,7 +196,12 @@ def finished_study(tmp_path):
     for run in runs:
         accuracy = {"without": 0.5, "with": 0.6}[run.side] + 0.02 * run.seed
         matrix = [[0.1, 0.1], [accuracy, 0.1], [accuracy - 0.1, accuracy]]
-        results = {"accuracy": {"domain_il": accuracy}, "train_seconds": 10 + run.seed, "seconds": 11}
+        results = {
+            "rounds": run.plan["aggregator"]["settings"]["rounds_to_train"],
+            "accuracy": {"domain_il": accuracy},
+            "train_seconds": 10 + run.seed,
+            "seconds": 11,
+        }
         run.directory.mkdir(parents=True)
         (run.directory / "results.json").write_text(json.dumps({**results, "accuracy_matrix": {"domain_il": matrix}}))
     return study, runs
@@ -234,7 +239,21 @@ def test_unfinished_runs_leave_gaps_and_no_errors(tmp_path):
             (run.directory / "results.json").unlink()
     [first, *_] = compare(study, runs)
     assert first.ours_with is None
+    assert first.ours_without is not None
+    assert first.ours_without.mean == pytest.approx(51)
     assert first.verdict == "-"
+
+
+def test_a_run_counts_only_with_the_results_of_all_its_rounds(tmp_path):
+    study, runs = finished_study(tmp_path)
+    for run in runs:
+        if run.side == "with":
+            path = run.directory / "results.json"
+            results = json.loads(path.read_text())
+            path.write_text(json.dumps({**results, "rounds": results["rounds"] - 1}))
+    [first, *_] = compare(study, runs)
+    assert first.ours_with is None
+    assert first.ours_without is not None
 
 
 def test_damaged_results_are_derived_again_from_what_was_measured(tmp_path):
