@@ -48,6 +48,9 @@ def _answer(world: World, actors: ActorMethods, command: Any) -> object:
         )
     except RefusedError as refusal:
         return wire.failure(str(refusal))
+    except Exception:
+        log.exception("internal error in the command %s", wire.shown(command))
+        return wire.failure("internal error in this command")
 
 
 def _run(world: World, actors: ActorMethods, index: int, fields: Sequence[Any]) -> int:
@@ -80,10 +83,13 @@ def _spawn(world: World, actors: ActorMethods, fields: Sequence[Any]) -> int:
     mother = optional[1] if len(optional) == 2 and optional[0] else None
     actor = spawn(world, description, transform, mother, RIGID, "" if mother is None else socket)
     for command in wire.items(after, "do_after"):
+        # whatever goes wrong, the actor is there, and its id the only way to get rid of it
         try:
             _follow_up(world, actors, actor.id, command)
-        except RefusedError as refusal:  # the actor is there, and its id the only way to get rid of it
+        except RefusedError as refusal:
             log.warning("after the spawning of actor %d: %s", actor.id, refusal)
+        except Exception:
+            log.exception("internal error after the spawning of actor %d", actor.id)
     return actor.id
 
 

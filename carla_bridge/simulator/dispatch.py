@@ -11,7 +11,7 @@ from carla_bridge.simulator.rpc import Caller
 from carla_bridge.simulator.wire import failure, success
 
 BARE = "apply_batch"
-"""The one RPC whose result is not wrapped."""
+"""The one RPC whose result is not wrapped: it is a list with the response to each command."""
 
 MOST_COMPLAINTS = 1000
 """Different refusals that are logged, each once."""
@@ -64,12 +64,20 @@ class Dispatcher:
                 raise RefusedError(f"not served: {name}")
             result = await method.call(caller, given)
         except RefusedError as refusal:
-            complaint = f"{name}: {refusal}"
+            complaint = f"{name}: {refusal}" if method is not None else str(refusal)
             if complaint not in self._complained and len(self._complained) < MOST_COMPLAINTS:
                 self._complained.add(complaint)
                 log.warning(complaint)
-            return failure(str(refusal))
+            return _failed(name, given, str(refusal))
         except Exception:
             log.exception("internal error in %s", name)
-            return failure(f"internal error in {name}")
+            return _failed(name, given, f"internal error in {name}")
         return result if name == BARE else success(result)
+
+
+def _failed(name: str, given: list[Any], message: str) -> object:
+    """The failure of a call, in the shape of its result: of a batch that could not be run, every command failed."""
+    answer = failure(message)
+    if name != BARE:
+        return answer
+    return [answer] * (len(given[0]) if given and isinstance(given[0], list) else 1)

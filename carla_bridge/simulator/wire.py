@@ -1,5 +1,6 @@
 """msgpack values of CARLA's RPC: how results are wrapped, and how arguments are checked."""
 
+import reprlib
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any
@@ -26,28 +27,28 @@ def number(value: Any, what: str) -> float:
     if type(value) is float and -LIMIT <= value <= LIMIT:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise RefusedError(f"{what} must be a finite number, not {_shown(value)}")
+        raise RefusedError(f"{what} must be a finite number, not {shown(value)}")
     if abs(value) > LIMIT:
-        raise RefusedError(f"{what} is out of range: {_shown(value)}")
+        raise RefusedError(f"{what} is out of range: {shown(value)}")
     return float(value)
 
 
 def whole(value: Any, what: str, low: int = 0, high: int = 2**32 - 1) -> int:
     """An integer within bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise RefusedError(f"{what} must be a whole number from {low} to {high}, not {_shown(value)}")
+        raise RefusedError(f"{what} must be a whole number from {low} to {high}, not {shown(value)}")
     return value
 
 
 def flag(value: Any, what: str) -> bool:
     if not isinstance(value, bool):
-        raise RefusedError(f"{what} must be true or false, not {_shown(value)}")
+        raise RefusedError(f"{what} must be true or false, not {shown(value)}")
     return value
 
 
 def text(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        raise RefusedError(f"{what} must be a string, not {_shown(value)}")
+        raise RefusedError(f"{what} must be a string, not {shown(value)}")
     return value
 
 
@@ -55,7 +56,7 @@ def items(value: Any, what: str, length: int | None = None) -> Sequence[Any]:
     """A list, of the given length where one is given."""
     if not isinstance(value, (list, tuple)) or (length is not None and len(value) < length):
         expected = "a list" if length is None else f"a list of {length}"
-        raise RefusedError(f"{what} must be {expected}, not {_shown(value)}")
+        raise RefusedError(f"{what} must be {expected}, not {shown(value)}")
     return value
 
 
@@ -76,6 +77,23 @@ def transform(value: Pose) -> list[list[float]]:
     return [[value.x, value.y, value.z], [value.pitch, value.yaw, value.roll]]
 
 
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+class _Beginning(reprlib.Repr):
+    """Looks at no more of a value than it shows: clients may send millions of things where one is expected."""
+
+    def repr_bytes(self, value: bytes, level: int) -> str:
+        return repr(value[: self.maxother])
+
+    def repr_dict(self, value: dict[Any, Any], level: int) -> str:
+        return f"<map of {len(value)}>"
+
+    def repr_ExtType(self, value: object, level: int) -> str:  # noqa: N802 - named after msgpack's type
+        return "<extension>"
+
+
+_beginning = _Beginning()
+
+
+def shown(value: object) -> str:
+    """A value in a sentence."""
+    text = _beginning.repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

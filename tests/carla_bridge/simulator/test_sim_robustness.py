@@ -131,13 +131,18 @@ def test_wrong_types_get_an_answer_and_no_internal_error(seed, new_server):
         error, result = rpc.call(name, *arguments)
         assert error is None
         assert "internal error" not in str(result), (name, arguments, result)
+        if name == "apply_batch":
+            assert all(isinstance(response, list) and len(response) == 1 for response in result), result
         error, _ = manager.call(chance.choice(theirs), *(anything(chance) for _ in range(3)), metadata=())
         assert "internal error" not in str(error)
     for command in range(23):
         for _ in range(5):
             fields = [[command, [anything(chance) for _ in range(chance.randrange(7))]]]
-            _, result = rpc.call("apply_batch", [fields], False)
-            assert len(result) == 1, result
+            error, result = rpc.call("apply_batch", [fields], False)
+            assert error is None
+            [[[succeeded, answer]]] = result
+            assert isinstance(answer, int) if succeeded else [type(text) for text in answer] == [str], result
+            assert "internal error" not in str(result), (fields, result)
     assert_alive(server.port)
 
 

@@ -1,0 +1,99 @@
+"""Batches of which something fails: every command has an answer of its own, in a shape that the client understands."""
+
+import asyncio
+import logging
+
+import carla
+import pytest
+
+from carla_bridge.simulator import commands
+from carla_bridge.simulator.methods_actors import ActorMethods
+from carla_bridge.simulator.server import SimulatorServer
+from carla_bridge.simulator.studio import Studio
+from carla_bridge.simulator.town import build_town
+from carla_bridge.simulator.world import World
+from tests.carla_bridge.simulator.client_tools import blueprint, connect, fresh
+
+pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+
+
+def break_down(*_):
+    raise ArithmeticError("broken on purpose")
+
+
+async def serve_and(call, *arguments):
+    """Serve in this process, where things can be broken, and meanwhile call with the port."""
+    studio = Studio("carla_bridge.simulator.pictures:NoPicture")
+    await studio.open()
+    studio.furnish()
+    server = SimulatorServer(World(*build_town(0), 0), studio)
+    await server.start("127.0.0.1", 0)
+    serving = asyncio.create_task(server.serve_forever())
+    try:
+        return await asyncio.to_thread(call, *arguments, server.port)
+    finally:
+        serving.cancel()
+        await server.stop()
+
+
+def send_commands(port):
+    client, world = connect(port)
+    world = fresh(client)
+    command, place = carla.command, world.get_map().get_spawn_points()[8]
+    spawn = command.SpawnActor(blueprint(world, "vehicle.audi.tt"), place)
+    [spawned] = client.apply_batch_sync([spawn.then(command.ApplyTransform(command.FutureActor, place))], True)
+    assert not spawned.error, "the actor is there, whatever became of what follows"
+    car = world.get_actor(spawned.actor_id)
+    answers = client.apply_batch_sync(
+        [
+            command.ApplyTransform(car.id, place),
+            command.ApplyVehicleControl(car.id, carla.VehicleControl(throttle=1.0)),
+        ],
+        True,
+    )
+    assert [answer.error for answer in answers] == ["internal error in this command", ""]
+    for _ in range(10):
+        world.tick()
+    assert car.get_velocity().length() > 0.5, "the commands after the broken one are carried out"
+
+
+def walk(port):
+    """The client's navigation sends a batch with every tick."""
+    client, world = connect(port)
+    world = fresh(client)
+    place = world.get_random_location_from_navigation()
+    walker = world.spawn_actor(blueprint(world, "walker.pedestrian.0001"), carla.Transform(place + carla.Location(z=1)))
+    world.tick()
+    controller = world.spawn_actor(blueprint(world, "controller.ai.walker"), carla.Transform(), walker)
+    world.tick()
+    controller.start()
+    controller.go_to_location(world.get_random_location_from_navigation())
+    for _ in range(20):
+        world.tick()
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "scene"),
+    [(ActorMethods, "set_actor_transform", send_commands), (commands, "steer_walker", walk)],
+    ids=["a command", "a walker"],
+)
+def test_a_command_that_breaks_spoils_no_other(owner, name, scene, isolated, monkeypatch, caplog, client_home):
+    monkeypatch.setattr(owner, name, break_down)
+    asyncio.run(serve_and(isolated, scene))
+    broken = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert broken, "the log tells what was broken"
+    assert all("broken on purpose" in str(record.exc_info) for record in broken)
+
+
+def send_while_broken(port):
+    client, world = connect(port, synchronous=False)
+    command, place = carla.command, world.get_map().get_spawn_points()[8]
+    spawn = command.SpawnActor(blueprint(world, "vehicle.audi.tt"), place)
+    answers = client.apply_batch_sync([spawn, spawn, spawn])
+    assert [answer.error for answer in answers] == ["internal error in apply_batch"] * 3
+    assert client.get_server_version() == "0.9.16"
+
+
+def test_a_batch_that_cannot_be_run_is_answered_command_by_command(isolated, monkeypatch, client_home):
+    monkeypatch.setattr("carla_bridge.simulator.methods_world.run_batch", break_down)
+    asyncio.run(serve_and(isolated, send_while_broken))
