@@ -40,8 +40,9 @@ class TrafficManagerEndpoint:
     async def __call__(self, caller: Caller, name: str, arguments: list[Any]) -> object:
         method = self._methods.get(name)
         if method is None:
-            log.warning("traffic manager: not served: %s", name)
-            raise RefusedError(f"not served: {name}")
+            refusal = RefusedError(f"not served: {name}")
+            log.warning("traffic manager: %s", refusal)
+            raise refusal
         return await method.call(caller, arguments)
 
 

@@ -156,6 +156,34 @@ def test_unknown_methods_are_refused_by_name(blank_server):
     assert rpc.call("version") == (None, [[1, "0.9.16"]]), "the connection stays usable"
 
 
+def test_refusals_repeat_only_the_beginning_of_what_a_client_sent(new_server):
+    """Answers, log and memory: a megabyte in each of a thousand refusals would be a gigabyte."""
+    server = new_server()
+    rpc, junk = Rpc(server.port), "x" * 1_000_000
+    manager = Rpc(rpc.call("get_traffic_manager_running", 8000)[1][0][1][1])
+    place = [[0, 0, 0], [0, 0, 0]]
+    for name, *arguments in (
+        (junk,),
+        ("load_new_episode", junk, True, 0),
+        ("request_file", junk),
+        ("spawn_actor", [0, junk, []], place),
+        ("spawn_actor", [0, "vehicle.audi.tt", [[junk, 4, "a"]]], place),
+        ("spawn_actor", [0, "sensor.camera.rgb", [["fov", 3, junk]]], place),
+    ):
+        error, [[succeeded, [message]]] = rpc.call(name, *arguments)
+        assert error is None
+        assert not succeeded
+        assert len(message) == 300
+        assert message.endswith("...")
+    error, _ = manager.call(junk, metadata=())
+    assert len(error) == 300
+    process = psutil.Process(server.process.pid)
+    before = process.memory_info().rss
+    for number in range(100):
+        rpc.call(f"{number}{junk}")
+    assert process.memory_info().rss - before < 50e6
+
+
 def test_thousands_of_silent_connections(new_server):
     server = new_server()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
