@@ -31,13 +31,16 @@ METHODS = {
     21: "set_traffic_light_state",
 }
 """The RPC that does the same as a command."""
+LARGEST_BATCH = 20_000
+"""Commands that are done in one go, a quarter of a second's work. No tick comes between those of a batch, so neither
+does anybody else's call."""
 
 log = logging.getLogger(__name__)
 
 
 def run_batch(world: World, actors: ActorMethods, commands: Any) -> list[object]:
     """Do all commands in order; each has its own answer, and one that fails stops none of the others."""
-    return [_answer(world, actors, command) for command in wire.items(commands, "commands")]
+    return [_answer(world, actors, command) for command in _listed(commands, "commands")]
 
 
 def _answer(world: World, actors: ActorMethods, command: Any) -> object:
@@ -79,10 +82,11 @@ def _run(world: World, actors: ActorMethods, index: int, fields: Sequence[Any]) 
 def _spawn(world: World, actors: ActorMethods, fields: Sequence[Any]) -> int:
     """The client leaves the attachment type of a batch unset, so it is not looked at: everything is rigid."""
     description, transform, parent, _, socket, after = _exactly(fields, 6)
+    follow_ups = _listed(after, "do_after")
     optional = wire.items(parent, "parent")
     mother = optional[1] if len(optional) == 2 and optional[0] else None
     actor = spawn(world, description, transform, mother, RIGID, "" if mother is None else socket)
-    for command in wire.items(after, "do_after"):
+    for command in follow_ups:
         # whatever goes wrong, the actor is there, and its id the only way to get rid of it
         try:
             _follow_up(world, actors, actor.id, command)
@@ -97,6 +101,15 @@ def _follow_up(world: World, actors: ActorMethods, number: int, command: Any) ->
     index, fields = wire.items(wire.items(command, "command", 1)[0], "command", 2)[:2]
     filled = [number, *wire.items(fields, "command fields")[1:]] if index != SPAWN else fields
     _run(world, actors, wire.whole(index, "command index"), filled)
+
+
+def _listed(commands: Any, what: str) -> Sequence[Any]:
+    listed = wire.items(commands, what)
+    if len(listed) > LARGEST_BATCH:
+        raise RefusedError(
+            f"a batch of {len(listed)} commands would keep everybody waiting: send at most {LARGEST_BATCH} at once"
+        )
+    return listed
 
 
 def _exactly(fields: Sequence[Any], count: int) -> Sequence[Any]:

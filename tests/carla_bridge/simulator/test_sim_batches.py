@@ -21,8 +21,8 @@ def break_down(*_):
     raise ArithmeticError("broken on purpose")
 
 
-async def serve_and(call, *arguments):
-    """Serve in this process, where things can be broken, and meanwhile call with the port."""
+async def serve_to(scene, isolated):
+    """Serve in this process, where things can be broken, while a client in another plays its scene."""
     studio = Studio("carla_bridge.simulator.pictures:NoPicture")
     await studio.open()
     studio.furnish()
@@ -30,7 +30,7 @@ async def serve_and(call, *arguments):
     await server.start("127.0.0.1", 0)
     serving = asyncio.create_task(server.serve_forever())
     try:
-        return await asyncio.to_thread(call, *arguments, server.port)
+        await asyncio.to_thread(isolated, scene, server.port)
     finally:
         serving.cancel()
         await server.stop()
@@ -79,7 +79,7 @@ def walk(port):
 )
 def test_a_command_that_breaks_spoils_no_other(owner, name, scene, isolated, monkeypatch, caplog, client_home):
     monkeypatch.setattr(owner, name, break_down)
-    asyncio.run(serve_and(isolated, scene))
+    asyncio.run(serve_to(scene, isolated))
     broken = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert broken, "the log tells what was broken"
     assert all("broken on purpose" in str(record.exc_info) for record in broken)
@@ -96,4 +96,20 @@ def send_while_broken(port):
 
 def test_a_batch_that_cannot_be_run_is_answered_command_by_command(isolated, monkeypatch, client_home):
     monkeypatch.setattr("carla_bridge.simulator.methods_world.run_batch", break_down)
-    asyncio.run(serve_and(isolated, send_while_broken))
+    asyncio.run(serve_to(send_while_broken, isolated))
+
+
+def send_too_much(port):
+    client, world = connect(port, synchronous=False)
+    push = carla.command.ApplyTransform(world.get_spectator().id, carla.Transform())
+    answers = client.apply_batch_sync([push] * (commands.LARGEST_BATCH + 1))
+    assert len(answers) == commands.LARGEST_BATCH + 1
+    assert {answer.error for answer in answers} == {
+        "a batch of 20001 commands would keep everybody waiting: send at most 20000 at once"
+    }
+    answers = client.apply_batch_sync([push] * commands.LARGEST_BATCH)
+    assert {answer.error for answer in answers} == {""}
+
+
+def test_a_batch_that_would_keep_everybody_waiting_is_refused(blank_server, isolated):
+    isolated(send_too_much, blank_server.port)
