@@ -1,7 +1,7 @@
 """What methods and seeds have shown, beside each other: before and after a domain shift, or task after task."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from rich.table import Table
 
+from fedagem.curves import MAP, SMOOTHED, Curve, curves_of, last_evaluation, levels
 from fedagem.drive import shift_round
 from fedagem.metric_names import shown_name
 from fedagem.report import CONTINUAL_METRICS, label_of_plan
@@ -18,10 +19,6 @@ from fedagem.results import collect_results, read_metrics
 from fedagem.run_directory import plan_of_run
 from fedagem.spread import spread
 
-Curve = dict[int, float]
-"""A value by the number of rounds the model was trained for."""
-SMOOTHED = 3
-"""Evaluations of mAP that a table averages: a detector in training jumps from round to round."""
 _MOMENTS = {"before": "before", "after": "at the end", "end": ""}
 
 
@@ -36,32 +33,19 @@ class Overview:
     note: str
 
 
-def curves_of(directory: Path) -> dict[str, Curve]:
-    """What a run's evaluations measured: mAP by domain, or the mean accuracy over all tasks."""
-    curves: dict[str, Curve] = defaultdict(dict)
-    for row in read_metrics(directory):
-        trained = 0 if row["stage"] == "baseline" else row["round"] + 1
-        if row["metric"].startswith("map_50/"):
-            curves[row["metric"]][trained] = row["value"]
-        elif row["metric"].startswith("accuracy/"):
-            curves[row["metric"]][trained] = mean(row["value"])
-    return dict(curves)
-
-
 def summarise_comparison(directories: Sequence[Path]) -> dict[str, Any]:
     """By method, with every seed's numbers: each curve's level before the shift and at the end, and what tasks left.
 
     Where a run has no evaluation after the shift, nothing is before or after: there is only an end.
     """
     plans = [plan_of_run(directory)[0] for directory in directories]
-    runs = [curves_of(directory) for directory in directories]
-    shift = shift_round(plans[-1])
-    last = min((max(curve) for curves in runs for curve in curves.values()), default=None)
+    runs = [curves_of(read_metrics(directory)) for directory in directories]
+    shift, last = shift_round(plans[-1]), last_evaluation(runs)
     reached = shift is not None and last is not None and last > shift
     methods: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for plan, curves in zip(plans, runs, strict=True):
         for name, curve in curves.items():
-            for moment, level in _levels(name, curve, shift if reached else None):
+            for moment, level in levels(name, curve, shift if reached else None).items():
                 methods[label_of_plan(plan)][name][moment].append(level)
     return {
         "shift_round": shift,
@@ -71,18 +55,6 @@ def summarise_comparison(directories: Sequence[Path]) -> dict[str, Any]:
         "methods": {label: {name: dict(part) for name, part in curves.items()} for label, curves in methods.items()},
         "tasks": _task_metrics(directories, plans),
     }
-
-
-def _levels(name: str, curve: Curve, shift: int | None) -> Iterator[tuple[str, float]]:
-    """A curve's moments, each with the mean of its last evaluations."""
-    rounds = sorted(curve)
-    moments = {"end": rounds}
-    if shift is not None:
-        moments = {"before": [n for n in rounds if n <= shift], "after": [n for n in rounds if n > shift]}
-    last = SMOOTHED if name.startswith("map_50/") else 1
-    for moment, numbers in moments.items():
-        if numbers:
-            yield moment, mean(curve[number] for number in numbers[-last:])
 
 
 def _task_metrics(directories: Sequence[Path], plans: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -105,7 +77,7 @@ def overview(summary: dict[str, Any]) -> Overview:
     names = sorted({name for curves in summary["methods"].values() for name in curves})
     moments = ("before", "after") if summary["shift_reached"] else ("end",)
     notes = [_over_seeds(summary), shift_note(summary)]
-    if any(name.startswith("map_50/") for name in names):
+    if any(name.startswith(MAP) for name in names):
         spans = " before the shift, and of the run" if summary["shift_reached"] else ""
         notes.append(f"mAP is the mean of the last {SMOOTHED} evaluations{spans}")
     return Overview(
@@ -149,7 +121,7 @@ def _over_seeds(summary: dict[str, Any]) -> str:
 def comparison_table(summary: dict[str, Any]) -> Table:
     """The overview for the terminal."""
     shown = overview(summary)
-    table = Table(title=shown.title, caption=shown.note)
+    table = Table(title=shown.title, caption=shown.note, pad_edge=False)
     for what, moment in shown.headings:
         side: Literal["left", "right"] = "left" if what in {"method", "scenario"} else "right"
         table.add_column(f"{what} {moment}".strip(), justify=side, overflow="fold")
@@ -165,7 +137,7 @@ def comparison_figure(directories: Sequence[Path]) -> Figure:
     for directory in directories:
         plan, _ = plan_of_run(directory)
         shift = shift_round(plan)
-        for name, curve in curves_of(directory).items():
+        for name, curve in curves_of(read_metrics(directory)).items():
             lines[name][label_of_plan(plan)].append(curve)
     figure = Figure(figsize=(4.2 * max(len(lines), 1), 3.6), layout="constrained")
     panels = figure.subplots(1, max(len(lines), 1), squeeze=False)[0]
@@ -196,10 +168,11 @@ def comparison_figure(directories: Sequence[Path]) -> Figure:
     return figure
 
 
-def draw_comparison(directories: Sequence[Path], out: Path) -> list[Path]:
+def draw_comparison(directories: Sequence[Path], out: Path, name: str = "comparison") -> list[Path]:
     """The figure as PNG and SVG."""
     figure = comparison_figure(directories)
-    paths = [out / "comparison.png", out / "comparison.svg"]
+    out.mkdir(parents=True, exist_ok=True)
+    paths = [out / f"{name}.png", out / f"{name}.svg"]
     for path in paths:
         figure.savefig(path, dpi=150)
     return paths

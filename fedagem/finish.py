@@ -7,9 +7,9 @@ from typing import NoReturn
 import click
 from rich.console import Console
 
-from fedagem.report import draw_plots, results_table
+from fedagem.presentation import pictures_of, tables_of
 from fedagem.report_page import write_page
-from fedagem.results import write_final_results
+from fedagem.results import collect_results, write_final_results
 from fedagem.run_options import RunRequest
 from fedagem.tensorboard_log import write_tensorboard
 
@@ -19,7 +19,7 @@ def finish_run(directory: Path) -> None:
     results = write_final_results(directory)
     illustrations = illustrate_run(directory)
     console = Console()
-    console.print(results_table([results]))
+    console.print(*tables_of({directory: results}))
     console.print(f"results: {directory / 'results.json'}")
     for path in illustrations:
         console.print(f"{'page' if path.suffix == '.html' else 'plot'}:    {path}")
@@ -27,7 +27,7 @@ def finish_run(directory: Path) -> None:
 
 def illustrate_run(directory: Path) -> list[Path]:
     """What people look at: the plots, the page, and TensorBoard's log."""
-    pictures = draw_plots([directory], directory / "plots")
+    pictures = pictures_of({directory: collect_results(directory)}, directory / "plots")
     write_tensorboard(directory)
     return [*pictures, write_page([directory], directory / "report.html")]
 

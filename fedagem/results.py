@@ -6,6 +6,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from fedagem.curves import MAP, curves_of, last_evaluation, levels
+from fedagem.drive import shift_round
 from fedagem.errors import FedAGemError
 from fedagem.metrics import summarise
 from fedagem.plan import Plan
@@ -58,7 +60,7 @@ def collect_results(directory: Path) -> dict[str, Any]:
         "refined_share": _mean([row["value"] for row in rows if row["metric"] == "refined_share"]),
         "bytes": _bytes_per_client_and_round(rows),
     }
-    return {**results, **_continual_metrics(rows, plan)}
+    return {**results, **_continual_metrics(rows, plan), **_detection_metrics(rows, plan)}
 
 
 def write_results(directory: Path) -> dict[str, Any]:
@@ -103,6 +105,18 @@ def _continual_metrics(rows: list[Row], plan: Plan) -> dict[str, Any]:
             for metric, value in dataclasses.asdict(summarise(matrix)).items():
                 metrics[metric][kind] = value
     return dict(metrics)
+
+
+def _detection_metrics(rows: list[Row], plan: Plan) -> dict[str, Any]:
+    """mAP by domain, before and after the shift where an evaluation followed it; nothing where no mAP was measured."""
+    curves = {name: curve for name, curve in curves_of(rows).items() if name.startswith(MAP)}
+    last = last_evaluation([curves])
+    if last is None:
+        return {}
+    shift = shift_round(plan)
+    divided = shift if shift is not None and last > shift else None
+    scores = {name.removeprefix(MAP): levels(name, curve, divided) for name, curve in curves.items()}
+    return {"shift_round": shift, "map_50": scores}
 
 
 def _mean(values: list[float]) -> float:

@@ -9,7 +9,8 @@ import click
 from rich.console import Console
 
 from fedagem.errors import FedAGemError
-from fedagem.report import draw_plots, label_of, results_table
+from fedagem.presentation import pictures_of, tables_of
+from fedagem.report import label_of
 from fedagem.results import write_results
 
 
@@ -22,13 +23,13 @@ def command(runs: tuple[Path, ...], out: Path) -> None:
     A folder that holds runs, such as that of a comparison or of studies, stands for all of them.
     """
     directories = list(dict.fromkeys(run for folder in runs for run in _runs_in(folder)))
-    results = [write_results(directory) for directory in directories]
-    pictures = draw_plots(directories, out)
+    results = {directory: write_results(directory) for directory in directories}
+    pictures = pictures_of(results, out)
     out.mkdir(parents=True, exist_ok=True)
-    (out / "results.json").write_text(json.dumps(results, indent=2), encoding="utf-8")
+    (out / "results.json").write_text(json.dumps(list(results.values()), indent=2), encoding="utf-8")
     console = Console()
-    console.print(results_table(results))
-    of_seeds = Counter((run["plan"], label_of(run), run["seed"]) for run in results)
+    console.print(*tables_of(results))
+    of_seeds = Counter((run["plan"], label_of(run), run["seed"]) for run in results.values())
     for plan, label in sorted({(plan, label) for (plan, label, _), count in of_seeds.items() if count > 1}):
         console.print(
             f"{plan}, {label}: several runs have the same seed, so this is a mean over other settings too; "
