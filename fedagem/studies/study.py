@@ -11,6 +11,7 @@ import yaml
 import fedagem
 from fedagem.errors import PlanError
 from fedagem.settings import parse_settings, suggestion
+from fedagem.studies.setting_paths import overlap
 
 SIDES = ("without", "with")
 """A method alone, and with Fed-A-GEM."""
@@ -44,11 +45,7 @@ class Scale:
     def besides(self, assignments: Iterable[str]) -> "Scale":
         """What is left of the scale where the command line has the last word on some settings, or on parts of them."""
         given = [assignment.partition("=")[0] for assignment in assignments]
-        kept = {
-            path: value
-            for path, value in self.set.items()
-            if not any(f"{path}.".startswith(f"{other}.") or other.startswith(f"{path}.") for other in given)
-        }
+        kept = {path: value for path, value in self.set.items() if not any(overlap(path, other) for other in given)}
         return Scale(self.rounds_per_task, kept)
 
 

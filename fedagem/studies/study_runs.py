@@ -21,6 +21,7 @@ from fedagem.plan import (
     set_seed,
 )
 from fedagem.results import write_results
+from fedagem.studies.assignments import check_assignments
 from fedagem.studies.study import SIDES, Part, Row, Scale, Study, load_scale
 
 
@@ -65,7 +66,8 @@ class StudyRun:
 def runs_of(
     study: Study, scale_name: str, seeds: int, folder: Path, out: Path, assignments: tuple[str, ...] = ()
 ) -> list[StudyRun]:
-    """All runs of a study; `assignments` change every plan."""
+    """All runs of a study; `assignments` change every plan, apart from what its rows vary."""
+    check_assignments(study, assignments)
     runs = []
     for number, part in enumerate(study.parts):
         scale = load_scale(folder, part, scale_name)

@@ -113,6 +113,34 @@ def test_the_command_line_has_the_last_word_on_rounds(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("assignment", "sentence"),
+    [
+        ("task_runner.settings.buffer.capacity=50", r"rows of this study vary task_runner\.settings\.buffer\.capacity"),
+        ("task_runner.settings.buffer={capacity: 50}", r"rows of this study vary task_runner\.settings\.buffer\.capac"),
+        ("task_runner.settings.method=der", r"rows of this study vary the method\."),
+        ("task_runner.settings.method_settings.coefficient=1", r"vary the settings of the method"),
+        ("task_runner.settings.fedagem=false", r"every row of this study is run without and with Fed-A-GEM"),
+        ("data_loader.settings.seed=7", r"say how many with --seeds"),
+        ("assigner.settings.seed=7", r"say how many with --seeds"),
+        ("data_loader.settings={seed: 7}", r"say how many with --seeds"),
+        ("aggregator.settings.rounds_to_train=7", r"set data_loader\.settings\.rounds_per_task"),
+    ],
+)
+def test_what_tells_rows_apart_cannot_be_set_for_all_of_them(tmp_path, assignment, sentence):
+    with pytest.raises(PlanError, match=sentence) as refusal:
+        runs_of(load_study(PLANS, "buffer-size"), "smoke", 1, PLANS, tmp_path, (assignment,))
+    assert refusal.value.message.startswith(f"--set {assignment} cannot be used here")
+
+
+def test_what_no_row_varies_can_be_set(tmp_path):
+    given = ("task_runner.settings.buffer.policy=sliding_window", "task_runner.settings.buffer_gradient_samples=8")
+    runs = runs_of(load_study(PLANS, "buffer-size"), "smoke", 1, PLANS, tmp_path, given)
+    buffers = [run.plan["task_runner"]["settings"]["buffer"] for run in runs]
+    assert {buffer["policy"] for buffer in buffers} == {"sliding_window"}
+    assert {buffer["capacity"] for buffer in buffers} == {200, 500, 5120}
+
+
+@pytest.mark.parametrize(
     ("change", "sentence"),
     [
         ({"rowz": []}, r"has no setting 'rowz'; did you mean rows"),
