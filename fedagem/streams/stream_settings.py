@@ -49,7 +49,8 @@ class StreamSettings:
     arrivals: Arrivals | None = None
     """Clients who come later; a task's data is dealt to those who are there."""
     samples_per_client: int | None = None
-    """Keep at most so many training samples per client and task, for shorter experiments."""
+    """Keep at most so many training samples per client and task (on average over a client's tasks where boundaries are
+    asynchronous), for shorter experiments."""
     test_samples: int | None = None
     """Keep at most so many test samples per task."""
 

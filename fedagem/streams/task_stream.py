@@ -1,5 +1,6 @@
 """A sequence of tasks as the clients of a federation live through it, round by round."""
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -57,8 +58,24 @@ class TaskStream:
             dealt = [[part[torch.isin(part, of_task)] for part in whole] for of_task in members]
         else:
             dealt = [self._deal_task(task, of_task) for task, of_task in enumerate(members)]
-        limit = settings.samples_per_client
-        return [[self._limited(share, limit, rank) for rank, share in enumerate(shares)] for shares in dealt]
+        limits = [self._limits([len(shares[rank]) for shares in dealt]) for rank in range(settings.clients)]
+        return [
+            [self._limited(share, limits[rank][task], rank) for rank, share in enumerate(shares)]
+            for task, shares in enumerate(dealt)
+        ]
+
+    def _limits(self, sizes: list[int]) -> list[int]:
+        """How many samples of each task a client keeps of those it was dealt.
+
+        Where clients go at their own pace, all of a client's tasks shrink alike: one cap for all would make them
+        equally long, and the clients would reach every boundary together.
+        """
+        limit, dealt = self.settings.samples_per_client, sum(sizes)
+        if limit is None or not dealt:
+            return sizes
+        if self.settings.asynchronous_samples is None:
+            return [limit] * len(sizes)
+        return [min(size, math.ceil(size * limit * len(sizes) / dealt)) for size in sizes]
 
     def _deal_task(self, task: int, members: Tensor) -> list[Tensor]:
         """The task's samples spread over the clients who are there; the others get none."""

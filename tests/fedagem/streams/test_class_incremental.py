@@ -1,5 +1,7 @@
 """Class-incremental streams: disjoint groups of classes, dealt task by task, at one pace or each at its own."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,6 +16,8 @@ from fedagem.streams.sources import Labelled, Source
 from fedagem.streams.stream_settings import StreamSettings
 from fedagem.streams.task_stream import TaskStream
 from fedagem.streams.tasks import SequentialTasks
+from fedagem.studies.study import load_study, plan_folder
+from fedagem.studies.study_runs import runs_of
 
 CLASSES, PER_CLASS = 6, 40
 GOLDEN_SHARE = [88, 91, 101, 111, 112, 120, 122, 125, 127, 129, 131, 142]
@@ -95,6 +99,29 @@ def test_at_its_own_pace_a_client_sees_a_fixed_number_of_samples_in_every_period
         assert len({position for period in periods for position in period}) == 60, "nothing comes twice"
         mixed += any(len({position // 80 for position in period}) > 1 for period in periods)
     assert mixed, "boundaries fall within periods"
+
+
+def test_a_limit_leaves_the_tasks_of_clients_with_their_own_pace_unequally_long():
+    dealt = {"partition": {"kind": "dirichlet", "scope": "dataset"}, "asynchronous_samples": 10}
+    whole, limited = stream(**dealt), stream(**dealt, samples_per_client=10)
+    for rank in range(4):
+        sizes = [(len(whole.share(rank, task)), len(limited.share(rank, task))) for task in range(3)]
+        assert all(after == math.ceil(before / 2) for before, after in sizes), "half of 60 samples, in every task"
+    assert len({len(limited.share(rank, 0)) for rank in range(4)}) > 1
+
+
+@pytest.mark.parametrize("scale", ["smoke", "paper"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_clients_of_the_asynchronous_study_reach_boundaries_at_different_times(scale, seed, tmp_path):
+    y = torch.arange(50_000) % 100
+    cifar = Source(Labelled(torch.zeros(50_000, 1), y), Labelled(torch.zeros(100, 1), y[:100]), 100)
+    run = runs_of(load_study(plan_folder(), "asynchronous"), scale, seed + 1, plan_folder(), tmp_path)[-1]
+    whole = TaskStream(parse_settings(StreamSettings, run.plan["data_loader"]["settings"], "settings"), cifar)
+    assert whole.settings.seed == seed
+    periods = [(period, whole.client(rank).samples_of(period)) for rank in range(10) for period in range(10)]
+    assert all(sum(len(part) for _, part in parts) == whole.settings.asynchronous_samples for _, parts in periods)
+    assert sum([task for task, _ in parts] == [period] for period, parts in periods) < 35, "of 100"
+    assert sum(parts[-1][0] == 9 for period, parts in periods if period == 9) > 5, "most clients get to the last task"
 
 
 def test_a_client_whose_samples_are_used_up_has_nothing_to_learn():
