@@ -49,7 +49,7 @@ def parse_config(section: Mapping[str, Any]) -> FleetConfig:
         fixed_delta_seconds=delta,
         ticks_per_frame=_ticks_per_frame(top.number("frames_per_second", 1.0, 0.001, 1000.0), delta),
         camera=_camera(top.section("image")),
-        vehicles=_vehicles(top.sections("vehicles")),
+        vehicles=_vehicles(section.get("vehicles"), top.sections("vehicles")),
         traffic={name: _traffic(part) for name, part in top.named_sections("traffic").items()},
         regions={name: _region(part) for name, part in top.named_sections("regions").items()},
         schedule=parse_schedule(top.sections("schedule")),
@@ -106,7 +106,11 @@ def _camera(part: Settings) -> CameraConfig:
     return camera
 
 
-def _vehicles(parts: list[Settings]) -> tuple[VehicleConfig, ...]:
+def _vehicles(given: Any, parts: list[Settings]) -> tuple[VehicleConfig, ...]:
+    if given is None:
+        return FleetConfig().vehicles
+    if not parts:
+        raise ConfigError("carla.vehicles names no vehicle")
     vehicles = []
     for part in parts:
         name = part.text("name")
@@ -118,7 +122,7 @@ def _vehicles(parts: list[Settings]) -> tuple[VehicleConfig, ...]:
             raise ConfigError(f"carla.vehicles names {name!r} twice")
         if not name.replace("_", "").replace("-", "").isalnum():
             raise ConfigError(f"carla.vehicles has the name {name!r}; use letters, digits, '-' and '_'")
-    return tuple(vehicles) or FleetConfig().vehicles
+    return tuple(vehicles)
 
 
 def _traffic(part: Settings) -> TrafficConfig:

@@ -1,6 +1,6 @@
 """What a driving plan needs around the federation: recorded frames to evaluate on, and a fleet that drives.
 
-CARLA is reached through the `carla-bridge` command only; this room knows nothing else of it.
+CARLA is reached through the `carla-bridge` command only.
 """
 
 import copy
@@ -99,7 +99,7 @@ def fleet_command(plan_file: str, port: int, ready_file: str) -> list[str]:
 
 
 def _events(section: dict[str, Any]) -> list[dict[str, Any]]:
-    """The schedule of a `carla` section; the bridge checks it further, but only once it is started."""
+    """The schedule of a `carla` section, which may be that of a run's frozen plan: it is not taken for checked."""
     events = section.get("schedule", [])
     if not isinstance(events, list) or not all(
         isinstance(event, dict) and isinstance(event.get("at"), (int, float)) for event in events

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from fedagem.drive_check import check_drive
 from fedagem.driving import DriveSettings, DrivingSettings, WarmUp
 from fedagem.errors import PlanError
 from fedagem.federation_settings import AggregatorSettings, CollaboratorSettings
@@ -112,6 +113,7 @@ def check_plan(plan: Plan) -> None:
     _check_rounds(plan)
     _check_arrivals(plan)
     _check_warm_up(plan)
+    check_drive(plan)
 
 
 def check_sections(plan: Plan) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from fedagem.batch import Job, run_jobs
 from fedagem.comparison import comparison_table, draw_comparison, summarise_comparison
 from fedagem.drive import add_evaluation_frames, frames_per_second, is_driving, replay_training_frames
-from fedagem.errors import PlanError
+from fedagem.errors import FedAGemError, PlanError
 from fedagem.finish import illustrate_run
 from fedagem.methods import METHODS
 from fedagem.plan import Plan, change_plan, check_plan, check_sections, load_plan, set_rounds, set_seed
@@ -55,6 +55,7 @@ def command(
     methods = methods or (f"ideal,{_METHODS}" if "vehicles" in plan["data_loader"]["settings"] else _METHODS)
     chosen = {name.strip(): method_assignments(name.strip()) for name in methods.split(",")}
     out = out or Path("runs") / f"{plan_path.stem}-comparison"
+    _check_folder(out)
     work: list[Job] = []
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -94,6 +95,13 @@ def method_assignments(name: str) -> tuple[str, ...]:
         raise PlanError(f"--methods has {name!r}{suggestion(name, known)}")
     fedagem = "true" if extra else "false"
     return (f"task_runner.settings.method={method}", f"task_runner.settings.fedagem={fedagem}")
+
+
+def _check_folder(out: Path) -> None:
+    """Refuse, before hours of runs, a folder that cannot be made because a file is in its way."""
+    for place in (out, *out.parents):
+        if place.exists() and not place.is_dir():
+            raise FedAGemError(f"{place} is a file: choose another folder for the comparison (--out).")
 
 
 def _variant(plan: Plan, changes: tuple[str, ...]) -> Plan:

@@ -82,6 +82,7 @@ def test_an_empty_section_has_two_vehicles_everywhere():
         ({"fixed_delta_seconds": 0.5}, "fixed_delta_seconds is 0.5"),
         ({"image": {"width": 8}}, r"carla\.image\.width is 8"),
         ({"image": 5}, r"carla\.image is 5, not a mapping"),
+        ({"vehicles": []}, r"carla\.vehicles names no vehicle"),
         ({"vehicles": [{"name": "a"}, {"name": "a"}]}, "names 'a' twice"),
         ({"vehicles": [{"name": "../a"}]}, r"the name '\.\./a'"),
         ({"vehicles": [{"name": "a", "region": "sea"}]}, "region 'sea'"),

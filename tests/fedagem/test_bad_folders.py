@@ -36,7 +36,8 @@ def said(tmp_path, monkeypatch, repository):
     [
         (["simulate", "PLAN", "--out", "file"], "file is a file: choose another folder for the run (--out)."),
         (["simulate", "PLAN", "--out", "file/run"], "file/.run.partial: Not a directory."),
-        (["compare", "PLAN", "--methods", "der", "--out", "file"], "Not a directory."),
+        (["compare", "PLAN", "--out", "file"], "file is a file: choose another folder for the comparison (--out)."),
+        (["compare", "PLAN", "--out", "file/a/b"], "file is a file: choose another folder for the comparison (--out)."),
         (["simulate", "PLAN", "--resume", "--out", "broken"], "broken/plan/plan.yaml is not valid YAML"),
         (["simulate", "PLAN", "--resume", "--out", "other"], "other/plan/plan.yaml is not the plan of a run: "),
         (["report", "empty"], "empty is not a run and holds none: there is no plan/plan.yaml in it or below it."),

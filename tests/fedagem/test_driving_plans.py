@@ -81,7 +81,7 @@ def test_frames_that_nobody_drives_are_not_waited_for(plan):
         check_stream(plan)
 
 
-@pytest.mark.parametrize("rate", [0.5, 1, 4])
+@pytest.mark.parametrize("rate", [0.5, 1, 5])
 def test_ideal_has_room_for_every_frame_of_the_drive(plan, rate):
     plan["carla"]["frames_per_second"] = rate
     loader = plan["data_loader"]["settings"]
