@@ -1,6 +1,7 @@
 """Who may enter a junction: on green, when nobody crosses, and only with room to leave it again."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from carla_bridge.simulator.actors import GREEN, OFF, YELLOW, TrafficLight
 from carla_bridge.simulator.driver import Driver
@@ -9,6 +10,31 @@ from carla_bridge.simulator.signals import STOP_LINE
 
 FIRM_BRAKE = 3.2
 """m/s² that a driver accepts to stop at yellow."""
+LONG = 3.5
+"""Half a vehicle's length from which on it needs more than its lane in a tight bend."""
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A way through a junction that a driver may take."""
+
+    way: Lane
+    sweeps: bool
+    """Whether the vehicle leaves its lane in the bend."""
+
+    @classmethod
+    def to(cls, driver: Driver, way: Lane) -> "Grant":
+        return cls(way, driver.vehicle.extent[0] > LONG and way.is_tight)
+
+    def excludes(self, other: "Grant") -> bool:
+        """Ways that cross exclude each other; who sweeps has the junction to itself and to those who follow."""
+        if other.way in self.way.conflicts:
+            return True
+        return (
+            (self.sweeps or other.sweeps)
+            and self.way.junction == other.way.junction
+            and _approach(self.way) != _approach(other.way)
+        )
 
 
 class CrossingGuard:
@@ -16,7 +42,7 @@ class CrossingGuard:
 
     def __init__(self, lights: dict[LaneId, TrafficLight]) -> None:
         self._lights = lights
-        self._granted: dict[int, Lane] = {}
+        self._granted: dict[int, Grant] = {}
 
     def forget(self, vehicle: int) -> None:
         self._granted.pop(vehicle, None)
@@ -42,21 +68,22 @@ class CrossingGuard:
 
     def _may_enter(self, driver: Driver, gap: float, tails: dict[int, float]) -> bool:
         turn = driver.route[1]
-        beyond_line = gap < -STOP_LINE - 0.5
+        beyond_line = gap < -1.0
         if not beyond_line and not self._light_allows(driver, gap):
             return False
         mine = self._granted.get(driver.vehicle.id)
         if mine is not None:
-            if mine is turn:
+            if mine.way is turn:
                 return True
             self.forget(driver.vehicle.id)
-        if any(other in turn.conflicts for other in self._granted.values()):
+        wanted = Grant.to(driver, turn)
+        if any(wanted.excludes(other) for other in self._granted.values()):
             return False
         length = 2 * driver.vehicle.extent[0]
         exit_lane = driver.route[2] if len(driver.route) > 2 else None
         if exit_lane is not None and tails.get(exit_lane.index, 1e9) < length + 3.0:
             return False
-        self._granted[driver.vehicle.id] = turn
+        self._granted[driver.vehicle.id] = wanted
         return True
 
     def _light_allows(self, driver: Driver, gap: float) -> bool:
@@ -70,11 +97,16 @@ class CrossingGuard:
 
     def _release(self, drivers: Sequence[Driver]) -> None:
         for driver in drivers:
-            turn = self._granted.get(driver.vehicle.id)
-            if turn is None or driver.lane is turn or driver.next_turn() is turn:
+            granted = self._granted.get(driver.vehicle.id)
+            if granted is None or driver.lane is granted.way or driver.next_turn() is granted.way:
                 continue
-            if driver.s > driver.vehicle.extent[0] + 1.0 or turn not in driver.lane.predecessors:
+            if driver.s > driver.vehicle.extent[0] + 1.0 or granted.way not in driver.lane.predecessors:
                 self.forget(driver.vehicle.id)
+
+
+def _approach(way: Lane) -> int:
+    """The road that leads to a way through a junction."""
+    return way.predecessors[0].id[0]
 
 
 def _notice(driver: Driver) -> float:

@@ -18,6 +18,8 @@ CELL = 12.0
 """Metres of a cell in which places are looked up."""
 LANE_SPACING = 1.0
 """Metres between the samples of a lane's centre line."""
+TIGHT_BEND = 20.0
+"""Metres of the radius under which a bend is tight for a long vehicle."""
 
 
 class RoadKind(Enum):
@@ -128,6 +130,11 @@ class Lane:
     @cached_property
     def length(self) -> float:
         return self.centre.length
+
+    @cached_property
+    def is_tight(self) -> bool:
+        """Whether the nose of a long vehicle leaves the lane in this bend."""
+        return bool(np.abs(self.samples[:, 3]).max() > 1 / TIGHT_BEND)
 
     @cached_property
     def samples(self) -> Floats:

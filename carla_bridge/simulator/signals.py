@@ -16,8 +16,8 @@ from carla_bridge.simulator.road_network import (
 )
 from carla_bridge.simulator.semantics import FIRST_STATIC_ID
 
-STOP_LINE = 3.0
-"""Metres from the stop line to the end of the lane."""
+STOP_LINE = 6.5
+"""Metres from the stop line to the end of the lane: so far back that a bus can turn past those who wait."""
 POLE_FROM_KERB = 0.6
 POLE_AFTER_LINE = 1.0
 """Metres from a light's pole to the end of the lane."""

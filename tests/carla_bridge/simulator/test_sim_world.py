@@ -12,9 +12,12 @@ from carla_bridge.simulator.messages import world_state
 from carla_bridge.simulator.road_network import LaneType, RoadKind
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.semantics import FIRST_STATIC_ID, next_actor_id
+from carla_bridge.simulator.signals import STOP_LINE
 from carla_bridge.simulator.spawn_points import spawn_points
 from carla_bridge.simulator.town import build_town
 from tests.carla_bridge.simulator.world_tools import new_world, off_centre, populate, run
+
+LONG_VEHICLES = ("mitsubishi.fusorosa", "carlamotors.firetruck", "carlamotors.european_hgv")
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +40,14 @@ def test_traffic_keeps_its_lanes_and_its_distance(town):
     assert min(car.travelled for car in cars) > 20, "nobody is stuck"
 
 
+def test_long_vehicles_turn_past_those_who_wait_and_those_who_come(town):
+    world = new_world(town)
+    vehicles = populate(world, 36, names=[f"vehicle.{name}" for name in LONG_VEHICLES])
+    for hits in run(world, 120):
+        assert not hits, [(hit.actor.pose, hit.other.pose) for hit in hits]
+    assert min(vehicle.travelled for vehicle in vehicles) > 20, "nobody is stuck"
+
+
 def test_vehicles_stop_at_red_and_go_at_green(town):
     world = new_world(town)
     lanes = [lane for lane in world.network.lanes if lane.kind is RoadKind.STREET]
@@ -52,7 +63,7 @@ def test_vehicles_stop_at_red_and_go_at_green(town):
     driver = world.traffic.drivers[car.id]
     front = driver.s + car.extent[0]
     assert driver.lane is lane
-    assert lane.length - 6.0 < front <= lane.length - 2.5
+    assert lane.length - STOP_LINE - 3.0 < front <= lane.length - STOP_LINE
     assert abs(car.speed) < 0.05
     assert car.waits_at is light_of[lane.id]
     light_of[lane.id].state = 2

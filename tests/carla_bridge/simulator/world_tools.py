@@ -20,9 +20,9 @@ def new_world(town, seed=0, step=STEP):
     return world
 
 
-def populate(world, count, seed=1):
-    """Vehicles of all kinds at the first free spawn points, on autopilot."""
-    names = [name for name in world.library if name.startswith("vehicle.")]
+def populate(world, count, seed=1, names=None):
+    """Vehicles of the named kinds, or of all, at the first free spawn points, on autopilot."""
+    names = names or [name for name in world.library if name.startswith("vehicle.")]
     random = np.random.default_rng(seed)
     cars: list[Vehicle] = []
     for place in spawn_points(world.network):
