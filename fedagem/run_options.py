@@ -9,6 +9,7 @@ import click
 
 from fedagem.plan import Plan, change_plan, check_plan, check_sections, load_plan, run_name, set_rounds, set_seed
 from fedagem.run_directory import create_run, resume_run
+from fedagem.snippet_paths import check_snippet_paths
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class RunRequest:
             set_seed(plan, self.seed)
         if self.rounds is not None:
             set_rounds(plan, self.rounds)
-        for check in (check_plan, *checks):
+        for check in (check_plan, check_snippet_paths, *checks):
             check(plan)
         directory = self.out or Path("runs") / run_name(plan, self.plan_path)
         if self.resume:

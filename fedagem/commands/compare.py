@@ -18,6 +18,7 @@ from fedagem.methods import METHODS
 from fedagem.plan import Plan, change_plan, check_plan, check_sections, load_plan, set_rounds, set_seed
 from fedagem.report_page import write_page
 from fedagem.settings import suggestion
+from fedagem.snippet_paths import check_snippet_paths
 from fedagem.warm_up import warm_up
 
 _METHODS = "fedavg,der,der+fedagem"
@@ -52,6 +53,7 @@ def command(
     if rounds is not None:
         set_rounds(plan, rounds)
     check_plan(plan)
+    check_snippet_paths(plan)
     methods = methods or (f"ideal,{_METHODS}" if "vehicles" in plan["data_loader"]["settings"] else _METHODS)
     chosen = {name.strip(): method_assignments(name.strip()) for name in methods.split(",")}
     out = out or Path("runs") / f"{plan_path.stem}-comparison"
