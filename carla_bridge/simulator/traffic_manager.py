@@ -66,13 +66,17 @@ class TrafficManagerMethods:
                 self._traffic.unregister(self._world.vehicle(number))
 
     def set_percentage_speed_difference(self, vehicle: Any, percentage: Any) -> None:
-        self._settings(vehicle).speed_difference = wire.number(percentage, "percentage")
+        """Replaces a desired speed, as with CARLA."""
+        settings, difference = self._settings(vehicle), wire.number(percentage, "percentage")
+        settings.speed_difference, settings.desired_speed = difference, None
 
     def set_global_percentage_speed_difference(self, percentage: Any) -> None:
         self._traffic.general.speed_difference = wire.number(percentage, "percentage")
 
     def set_desired_speed(self, vehicle: Any, speed: Any) -> None:
-        self._settings(vehicle).desired_speed = max(0.0, wire.number(speed, "speed"))
+        """Replaces a percentage of the limit, as with CARLA."""
+        settings, desired = self._settings(vehicle), max(0.0, wire.number(speed, "speed"))
+        settings.speed_difference, settings.desired_speed = None, desired
 
     def set_lane_offset(self, vehicle: Any, offset: Any) -> None:
         self._settings(vehicle).lane_offset = wire.number(offset, "offset")

@@ -171,6 +171,29 @@ def manage_traffic(port):
     manager.global_percentage_speed_difference(0.0)
 
 
+def change_speeds(port):
+    """Of a desired speed and a percentage of the limit, the last one told holds."""
+    client, world = connect(port)
+    world = fresh(client)
+    manager = client.get_trafficmanager()
+    places = [p for p in world.get_map().get_spawn_points() if p.location.y < -480 and abs(p.location.x) < 300]
+    car = world.spawn_actor(blueprint(world, "vehicle.tesla.model3"), places[0])
+    car.set_autopilot(True)
+
+    def settled_speed():
+        for _ in range(int(15 / STEP)):
+            world.tick()
+        return 3.6 * car.get_velocity().length()
+
+    manager.set_desired_speed(car, 20.0)
+    assert settled_speed() == pytest.approx(20, abs=2)
+    manager.vehicle_percentage_speed_difference(car, 60.0)
+    assert settled_speed() == pytest.approx(0.4 * 90, rel=0.15), "drivers keep to limits more or less"
+    manager.set_desired_speed(car, 20.0)
+    assert settled_speed() == pytest.approx(20, abs=2)
+    car.destroy()
+
+
 def keep_settings(port):
     client, _ = connect(port)
     manager = client.get_trafficmanager()
@@ -197,7 +220,9 @@ def keep_settings(port):
 
 
 @pytest.mark.parametrize(
-    "scene", [switch_lights, stop_before_junctions, walk, manage_traffic], ids=lambda scene: scene.__name__
+    "scene",
+    [switch_lights, stop_before_junctions, walk, manage_traffic, change_speeds],
+    ids=lambda scene: scene.__name__,
 )
 def test_real_client(scene, blank_server, isolated):
     isolated(scene, blank_server.port)
