@@ -1,4 +1,4 @@
-"""Tables and pictures of any set of runs: vehicles by domain, before and after their shift, the others by task."""
+"""Tables, pictures and pages of any runs: vehicles by domain, before and after their shift, the others by task."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -9,6 +9,7 @@ from rich.table import Table
 
 from fedagem.comparison import comparison_table, draw_comparison, summarise_comparison
 from fedagem.report import draw_plots, results_table
+from fedagem.report_page import write_page
 
 Results = dict[Path, dict[str, Any]]
 """What results.json holds, by the folder of the run."""
@@ -16,36 +17,47 @@ Results = dict[Path, dict[str, Any]]
 
 def tables_of(runs: Results) -> list[Table]:
     """One table for all runs over tasks, and one for each driving plan."""
-    driving = _driving_plans(runs)
     others = [results for results in runs.values() if not _has_map(results)]
     tables = [results_table(others)] if others else []
-    return tables + [_driving_table(name, directories, runs) for name, directories in driving.items()]
+    return tables + [_driving_table(name, part) for name, part in _by_plan(_driving(runs)).items()]
 
 
 def pictures_of(runs: Results, out: Path) -> list[Path]:
     """Accuracy and forgetting task after task, or mAP round after round; a plan's name is in a picture's if need be."""
     pictures = draw_plots(list(runs), out)
-    driving = _driving_plans(runs)
-    for name, directories in driving.items():
-        pictures += draw_comparison(directories, out, f"{name}-map" if len(driving) > 1 else "map")
+    plans = _by_plan(_driving(runs))
+    for name, part in plans.items():
+        pictures += draw_comparison(list(part), out, f"{name}-map" if len(plans) > 1 else "map")
     return pictures
 
 
-def _driving_table(name: str, directories: list[Path], runs: Results) -> Table:
-    table = comparison_table(summarise_comparison(directories))
-    rounds = "/".join(sorted({str(runs[directory]["rounds"]) for directory in directories}))
-    minutes = mean(runs[directory]["seconds"] for directory in directories) / 60
+def pages_of(runs: Results, out: Path) -> list[Path]:
+    """A page for each plan."""
+    plans = _by_plan(runs)
+    return [
+        write_page(list(part), out / (f"{name}-report.html" if len(plans) > 1 else "report.html"))
+        for name, part in plans.items()
+    ]
+
+
+def _driving_table(name: str, runs: Results) -> Table:
+    table = comparison_table(summarise_comparison(list(runs)))
+    rounds = "/".join(sorted({str(results["rounds"]) for results in runs.values()}))
+    minutes = mean(results["seconds"] for results in runs.values()) / 60
     table.title = f"{name}: {str(table.title).lower()}"
     table.caption = f"{table.caption}; {rounds} rounds in {minutes:.1f} minutes"
     return table
 
 
-def _driving_plans(runs: Results) -> dict[str, list[Path]]:
-    plans: dict[str, list[Path]] = defaultdict(list)
+def _by_plan(runs: Results) -> dict[str, Results]:
+    plans: dict[str, Results] = defaultdict(dict)
     for directory, results in runs.items():
-        if _has_map(results):
-            plans[results["plan"]].append(directory)
+        plans[results["plan"]][directory] = results
     return plans
+
+
+def _driving(runs: Results) -> Results:
+    return {directory: results for directory, results in runs.items() if _has_map(results)}
 
 
 def _has_map(results: dict[str, Any]) -> bool:

@@ -13,6 +13,7 @@ import yaml
 from matplotlib.figure import Figure
 
 from fedagem.comparison import Overview, comparison_figure, overview, shift_note, summarise_comparison
+from fedagem.errors import FedAGemError
 from fedagem.metric_names import shown_name
 from fedagem.report import label_of_plan
 from fedagem.results import read_metrics
@@ -27,7 +28,7 @@ def write_page(directories: Sequence[Path], path: Path) -> Path:
     plan, name = plan_of_run(directories[-1])
     summary = summarise_comparison(directories)
     shown = overview(summary)
-    of_last = f" of the last run, {directories[-1].name}" if len(directories) > 1 else ""
+    of_last = f" of the last run, {_name(directories[-1])}" if len(directories) > 1 else ""
     sections = [
         f"<h1>{_question(plan, summary)}</h1>",
         f'<p class="lead">{html.escape(_answer(summary))}</p>',
@@ -49,6 +50,11 @@ def write_page(directories: Sequence[Path], path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _name(directory: Path) -> str:
+    """What a run is called, also where one stands in its folder."""
+    return directory.resolve().name
 
 
 def _one_per_method(directories: Sequence[Path]) -> list[Path]:
@@ -136,13 +142,13 @@ def _setting(directories: Sequence[Path], name: str, summary: dict[str, Any]) ->
     facts = {
         "plan": name,
         "clients": ", ".join(loader.get("vehicles", [])) or loader.get("clients"),
-        "rounds": plan["aggregator"]["settings"]["rounds_to_train"],
+        "rounds": plan.get("aggregator", {}).get("settings", {}).get("rounds_to_train"),
         "shift at round": f"{shift} (not reached)" if shift is not None and not summary["shift_reached"] else shift,
         "seconds per round": loader.get("seconds_per_round"),
         "begins with": _beginning(plan),
         "model": training["model"]["template"],
         "buffer": _buffers(plans),
-        "optimiser": ", ".join(f"{k} {v}" for k, v in training["optimizer"].items()),
+        "optimiser": ", ".join(f"{k} {v}" for k, v in training.get("optimizer", {}).items()),
         "seeds": ", ".join(map(str, summary["seeds"])),
     }
     rows = (f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items() if v is not None)
@@ -206,15 +212,19 @@ def _pictures(directory: Path) -> str:
         return ""
     from fedagem.commands.before_and_after import before_and_after
 
-    body = ""
-    for title, pictures in before_and_after(directory):
+    title, body = f"The same frames before and after: {_name(directory)}", ""
+    try:
+        rows = before_and_after(directory)
+    except FedAGemError as problem:
+        return _section(title, _paragraph(f"There are no pictures: {problem.message}"))
+    for frame, pictures in rows:
         items = "".join(
-            f'<figure><img src="{address}" alt="{html.escape(f"{title}, {caption}")}">'
+            f'<figure><img src="{address}" alt="{html.escape(f"{frame}, {caption}")}">'
             f"<figcaption>{html.escape(caption)}</figcaption></figure>"
             for caption, address in pictures
         )
-        body += f'<h3>{html.escape(title)}</h3><div class="pictures">{items}</div>'
-    return _section(f"The same frames before and after: {directory.name}", body)
+        body += f'<h3>{html.escape(frame)}</h3><div class="pictures">{items}</div>'
+    return _section(title, body)
 
 
 def _costs(directories: Sequence[Path], plan: dict[str, Any]) -> str:
@@ -229,7 +239,7 @@ def _costs(directories: Sequence[Path], plan: dict[str, Any]) -> str:
                 megabytes[row["metric"]] += row["value"] / 2**20
         stages = ", ".join(f"{stage} {value:.0f} s" for stage, value in seconds.items())
         traffic = f"{megabytes['bytes_up']:.0f} MB up, {megabytes['bytes_down']:.0f} MB down"
-        rows.append([directory.name, stages, traffic])
+        rows.append([_name(directory), stages, traffic])
     left_out = "Recording drives and warming up a model come before the rounds and are not in these times."
     driving = "vehicles" in plan["data_loader"]["settings"]
     return _grid([("run", ""), ("time by stage", ""), ("traffic", "")], rows) + _paragraph(left_out if driving else "")

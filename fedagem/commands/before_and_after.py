@@ -22,7 +22,7 @@ from fedagem.detection.samples import corners
 from fedagem.driving import Holdout
 from fedagem.run_directory import plan_of_run
 from fedagem.settings import parse_settings
-from fedagem.streams.sources.data_folder import resolve_root
+from fedagem.snippet_paths import find_drives
 
 _FRAMES_PER_DOMAIN = 2
 
@@ -72,13 +72,12 @@ def _holdout(loader: dict[str, Any]) -> Holdout | None:
 
 def _frames(paths: list[str], classes: tuple[str, ...], holdout: Holdout | None) -> list[NamedFrame]:
     """Frames with objects, from different parts of the drive; only of those held out, where a plan holds some out."""
-    from carla_bridge.snippets import find_snippets
     from fedagem.commands.snippet_frames import SnippetFrames
 
     def evaluated(number: int) -> bool:
         return holdout is None or holdout.keeps_out(number)
 
-    drives = [SnippetFrames(folder, classes) for path in paths for folder in find_snippets(resolve_root(path))]
+    drives = [SnippetFrames(folder, classes) for path in paths for folder in find_drives(path)]
     total = sum(evaluated(number) for drive in drives for number in range(len(drive)))
     candidates = (frame for drive in drives for number, frame in enumerate(drive) if evaluated(number))
     chosen: list[NamedFrame] = []

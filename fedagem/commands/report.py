@@ -9,22 +9,23 @@ import click
 from rich.console import Console
 
 from fedagem.errors import FedAGemError
-from fedagem.presentation import pictures_of, tables_of
+from fedagem.presentation import pages_of, pictures_of, tables_of
 from fedagem.report import label_of
 from fedagem.results import write_results
 
 
 @click.command(name="report")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), default=Path("report"), help="Where plots and JSON go.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("report"), help="Where plots, pages and JSON go.")
 def command(runs: tuple[Path, ...], out: Path) -> None:
-    """Compare RUNS: one table over methods and seeds, and plots; also for runs made by hand with `fx`.
+    """Compare RUNS: a table over methods and seeds, plots, and a page; also for runs made by hand with `fx`.
 
-    A folder that holds runs, such as that of a comparison or of studies, stands for all of them.
+    A folder that holds runs, such as that of a comparison or of studies, stands for all of them. Every plan gets a page
+    of its own, and runs that have measured nothing yet are left out.
     """
     directories = list(dict.fromkeys(run for folder in runs for run in _runs_in(folder)))
-    results = {directory: write_results(directory) for directory in directories}
-    pictures = pictures_of(results, out)
+    results = {directory: write_results(directory) for directory in _begun(directories)}
+    illustrations = [*pictures_of(results, out), *pages_of(results, out)]
     out.mkdir(parents=True, exist_ok=True)
     (out / "results.json").write_text(json.dumps(list(results.values()), indent=2), encoding="utf-8")
     console = Console()
@@ -35,7 +36,7 @@ def command(runs: tuple[Path, ...], out: Path) -> None:
             f"{plan}, {label}: several runs have the same seed, so this is a mean over other settings too; "
             "name fewer runs to tell them apart."
         )
-    for path in (*pictures, out / "results.json"):
+    for path in (*illustrations, out / "results.json"):
         console.print(f"wrote {path}")
 
 
@@ -50,3 +51,15 @@ def _runs_in(folder: Path) -> list[Path]:
     if not found:
         raise FedAGemError(f"{folder} is not a run and holds none: there is no plan/plan.yaml in it or below it.")
     return found
+
+
+def _begun(directories: list[Path]) -> list[Path]:
+    """Those that have measured something; the others are named."""
+    begun = [directory for directory in directories if (directory / "metrics.jsonl").exists()]
+    if not begun:
+        names = ", ".join(map(str, directories))
+        raise FedAGemError(f"none of these runs has begun, there is no metrics.jsonl in any of them: {names}.")
+    for directory in directories:
+        if directory not in begun:
+            click.echo(f"left out {directory}: it has no metrics.jsonl, the run has not begun.", err=True)
+    return begun

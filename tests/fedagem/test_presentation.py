@@ -78,3 +78,35 @@ def test_driving_plans_and_benchmarks_have_tables_of_their_own(tmp_path, report)
     output = report(*runs, named(make_task_run(tmp_path / "tasks", "fedavg", 0.4), "digits"))
     for words in ("short: before", "long: before", "Acc", "digits", "short-map.png", "long-map.png", "domain_il.png"):
         assert words in output
+
+
+def test_a_run_that_has_not_begun_is_left_out(tmp_path, report):
+    ready = named(make_run(tmp_path / "runs" / "ready", "der", 0.1), "demo")
+    begun = make_run(tmp_path / "runs" / "fresh", "fedavg", 0.1)
+    (begun / "metrics.jsonl").unlink()
+    output = report("runs")
+    assert "left out runs/fresh: it has no metrics.jsonl" in output
+    assert "fedavg" not in output
+    (ready / "metrics.jsonl").unlink()
+    result = CliRunner().invoke(main, ["report", "runs"])
+    assert result.exit_code == 2
+    assert "none of these runs has begun" in result.output
+
+
+def test_a_run_made_by_hand_gets_its_page(tmp_path, report, monkeypatch):
+    run = make_run(tmp_path / "workspace", "der", 0.1)
+    (run / "plan" / "name").unlink()
+    monkeypatch.chdir(run)
+    assert "wrote report/report.html" in report(".")
+    page = (run / "report" / "report.html").read_text()
+    assert "<title>workspace</title>" in page
+    assert "<td>workspace</td><td>train 15 s</td>" in page
+
+
+def test_every_plan_gets_a_page(tmp_path, report):
+    for name in ("short", "long"):
+        named(make_run(tmp_path / "runs" / name, "der", 0.1), name)
+    output = report("runs")
+    for name in ("short", "long"):
+        assert f"wrote report/{name}-report.html" in output
+        assert f"<title>{name}</title>" in (tmp_path / "report" / f"{name}-report.html").read_text()
