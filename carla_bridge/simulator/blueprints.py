@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from carla_bridge.simulator.camera_attributes import EXPOSURE_MODES, LENS, PICTURE
 from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.vehicle_models import VehicleModel, vehicle_models
 
@@ -169,6 +170,21 @@ def _walkers() -> Iterable[Blueprint]:
         yield Blueprint(f"walker.pedestrian.{number:04d}", attributes)
 
 
+def _preset(name: str, value: bool | int | float) -> Attribute:
+    """An attribute whose type is that of its default."""
+    kinds = {bool: AttributeType.BOOL, int: AttributeType.INT, float: AttributeType.FLOAT}
+    return Attribute(name, kinds[type(value)], str(value).lower())
+
+
+def _unheeded(camera: str) -> tuple[Attribute, ...]:
+    """What can be set of a camera without effect."""
+    lens = tuple(_preset(name, value) for name, value in LENS.items())
+    if camera != "rgb":
+        return lens
+    mode = Attribute("exposure_mode", AttributeType.STRING, EXPOSURE_MODES[0], EXPOSURE_MODES, restricted=True)
+    return (*lens, *(_preset(name, value) for name, value in PICTURE.items()), mode)
+
+
 def _sensors() -> Iterable[Blueprint]:
     tick = Attribute("sensor_tick", AttributeType.FLOAT, "0.0")
     for camera in CAMERAS:
@@ -178,6 +194,7 @@ def _sensors() -> Iterable[Blueprint]:
             Attribute("fov", AttributeType.FLOAT, "90.0"),
             tick,
             _role(camera),
+            *_unheeded(camera),
         )
         yield Blueprint(f"sensor.camera.{camera}", attributes)
     noise = (

@@ -101,6 +101,41 @@ def move_a_camera(port):
     assert camera.get_location().z == pytest.approx(2)
 
 
+def set_up_a_camera(port):
+    """What scripts tell a camera about its lens and its pictures is accepted."""
+    client, world = connect(port)
+    world = fresh(client)
+    plain = blueprint(world, "sensor.camera.rgb", image_size_x=32, image_size_y=32)
+    for name, default in (("gamma", 2.2), ("iso", 100.0), ("fstop", 1.4), ("motion_blur_intensity", 0.45)):
+        assert float(plain.get_attribute(name)) == pytest.approx(default)
+    assert plain.get_attribute("exposure_mode").as_str() == "histogram"
+    assert bool(plain.get_attribute("enable_postprocess_effects"))
+    tuned = blueprint(
+        world,
+        "sensor.camera.rgb",
+        image_size_x=32,
+        image_size_y=32,
+        gamma=1.8,
+        motion_blur_intensity=0.0,
+        enable_postprocess_effects=False,
+        bloom_intensity=0,
+        iso=1600,
+        exposure_mode="manual",
+        shutter_speed=60,
+        lens_circle_falloff=3.0,
+        blade_count=7,
+    )
+    cameras = [world.spawn_actor(bp, carla.Transform(carla.Location(z=2))) for bp in (plain, tuned)]
+    assert cameras[1].attributes["gamma"] == "1.8"
+    with listening(*cameras) as queues:
+        frame = world.tick()
+        assert [at(data, frame).width for data in queues] == [32, 32]
+    for kind in ("depth", "semantic_segmentation", "instance_segmentation"):
+        camera = blueprint(world, f"sensor.camera.{kind}", lens_k=0.0, lens_kcube=0.1, lens_x_size=0.1, lens_y_size=0.1)
+        assert not camera.has_attribute("gamma"), "as with CARLA"
+        world.spawn_actor(camera, carla.Transform())
+
+
 def tick_an_asynchronous_world(port):
     client, _ = connect(port, synchronous=False)
     world = client.reload_world()
@@ -145,6 +180,7 @@ SCENES = [
     feel_acceleration,
     sense_now_and_then,
     move_a_camera,
+    set_up_a_camera,
     tick_an_asynchronous_world,
     shift_gears,
     refuse_to_carry_a_walker,
