@@ -18,6 +18,7 @@ from carla_bridge.simulator.lane_changes import LaneChanges
 from carla_bridge.simulator.path import Floats
 from carla_bridge.simulator.physics import FULL_BRAKE, steering_locks
 from carla_bridge.simulator.road_network import LaneId, RoadNetwork
+from carla_bridge.simulator.signals import STOP_LINE
 
 SAMPLES, STRIDE = 46, 2
 SPACING = 2.0
@@ -30,8 +31,8 @@ COMFORT_BRAKE = 2.2
 HEADWAY = 1.1
 STANDSTILL = 2.0
 PANIC = -FULL_BRAKE
-AT_LIGHT = 9.0
-"""Metres before the stop line within which a vehicle counts as being at the light."""
+AT_LIGHT = STOP_LINE + 6.0
+"""Metres before the end of the lane within which a vehicle counts as being at the light."""
 
 
 @dataclass

@@ -5,6 +5,7 @@ import random
 import carla
 import pytest
 
+from carla_bridge.simulator.signals import STOP_LINE
 from tests.carla_bridge.simulator.client_tools import STEP, blueprint, connect, fresh
 
 pytest_plugins = ("tests.carla_bridge.simulator.servers",)
@@ -63,7 +64,7 @@ def stop_before_junctions(port):
         pose, box = light.get_transform(), light.trigger_volume
         for stop in stops:
             assert not stop.is_junction
-            onward = stop.next(4.0)
+            onward = stop.next(STOP_LINE + 1.0)
             assert onward
             assert all(waypoint.junction_id == int(junction) for waypoint in onward)
             right = stop.transform.get_right_vector()
