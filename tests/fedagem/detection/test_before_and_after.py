@@ -1,6 +1,7 @@
 """The example frames of a run's page are frames that the run was scored on."""
 
 import json
+import shutil
 
 import cv2
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import yaml
 
 from fedagem.commands.before_and_after import before_and_after
+from fedagem.errors import DataError
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
 
 CONFIG = TinyYoloConfig(("vehicle",), ((0.5, 0.5), (2.0, 1.0)), (96, 64), 0.05)
@@ -61,3 +63,12 @@ def test_frames_that_were_learned_from_are_not_shown(run):
 
 def test_without_a_holdout_any_frame_may_be_shown(run):
     assert len(set(shown_frames(run, evaluation={})) - {206, 213, 106}) == 2
+
+
+def test_drives_that_are_gone_are_missed_in_one_sentence(run):
+    (run.parent / "drives" / "long" / "203.png").unlink()
+    with pytest.raises(DataError, match=r"203\.png: the image is missing"):
+        shown_frames(run, evaluation={})
+    shutil.rmtree(run.parent / "drives")
+    with pytest.raises(DataError, match=r"drives is not a directory: name a folder with frames"):
+        shown_frames(run, evaluation={})
