@@ -54,7 +54,8 @@ def command(
         set_rounds(plan, rounds)
     check_plan(plan)
     check_snippet_paths(plan)
-    methods = methods or (f"ideal,{_METHODS}" if "vehicles" in plan["data_loader"]["settings"] else _METHODS)
+    if methods is None:
+        methods = f"ideal,{_METHODS}" if "vehicles" in plan["data_loader"]["settings"] else _METHODS
     chosen = {name.strip(): method_assignments(name.strip()) for name in methods.split(",")}
     out = out or Path("runs") / f"{plan_path.stem}-comparison"
     _check_folder(out)

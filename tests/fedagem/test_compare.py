@@ -49,6 +49,15 @@ def test_methods_may_be_listed_with_spaces(jobs_of):
     assert jobs_of("--methods", "agem, der") == ["agem, seed 0", "der, seed 0"]
 
 
+@pytest.mark.parametrize("methods", ["", "der,"])
+def test_methods_that_name_none_are_refused(methods, plan_path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["compare", str(plan_path), "--methods", methods])
+    assert result.exit_code == 2
+    assert "--methods has ''; known are agem, " in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_results_of_other_settings_are_not_shown_again(tmp_path, plan_path):
     plan = load_plan(plan_path)
     done = tmp_path / "fedavg-seed0"
