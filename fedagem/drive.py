@@ -19,6 +19,8 @@ from fedagem.plan import Plan, digest_of
 from fedagem.settings import parse_settings
 
 _STREAM_SECONDS = 5.0
+_EVERYWHERE = "everywhere"
+"""The bridge's region for a vehicle that names none."""
 _BRIDGE = str(Path(sys.executable).with_name("carla-bridge"))
 
 
@@ -38,10 +40,15 @@ def shift_round(plan: Plan) -> int | None:
     """The first round in which a vehicle is in another domain than at the beginning."""
     settings = plan["data_loader"]["settings"]
     if is_driving(plan):
-        moves = [event["at"] for event in _events(plan["carla"]) if "region" in event and event["at"] > 0]
+        moves = [move["at"] for move in _moves_away(plan["carla"])]
         return int(min(moves) // settings["seconds_per_round"]) if moves else None
-    later = [leg.get("from_round", 0) for legs in settings.get("snippets", {}).values() for leg in legs]
-    return min((number for number in later if number > 0), default=None)
+    later = [
+        leg["from_round"]
+        for first, *others in settings.get("snippets", {}).values()
+        for leg in others
+        if _shows(leg) != _shows(first)
+    ]
+    return min(later, default=None)
 
 
 def add_evaluation_frames(plan: Plan, name: str) -> None:
@@ -106,6 +113,20 @@ def _events(section: dict[str, Any]) -> list[dict[str, Any]]:
     ):
         raise PlanError(f"carla.schedule must be a list of events, each with the second `at`, not {events!r}.")
     return events
+
+
+def _moves_away(section: dict[str, Any]) -> list[dict[str, Any]]:
+    """Moves of a vehicle into another region than it begins in."""
+    moves = sorted((event for event in _events(section) if "region" in event), key=lambda move: move["at"])
+    regions = {vehicle["name"]: vehicle.get("region", _EVERYWHERE) for vehicle in section.get("vehicles") or []}
+    regions |= {move["vehicle"]: move["region"] for move in moves if move["at"] <= 0}
+    return [move for move in moves if move["at"] > 0 and move["region"] != regions.get(move["vehicle"], _EVERYWHERE)]
+
+
+def _shows(leg: dict[str, Any]) -> str | list[str]:
+    """A leg's domain; the drives themselves stand for it where it has no name."""
+    domain: str | list[str] = leg.get("domain") or leg["paths"]
+    return domain
 
 
 def _seed(section: dict[str, Any]) -> int:

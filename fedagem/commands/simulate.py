@@ -4,7 +4,7 @@ import os
 
 import click
 
-from fedagem.drive import check_stream
+from fedagem.drive import add_evaluation_frames, check_stream, is_driving
 from fedagem.federation import start_simulation
 from fedagem.finish import finish_run, interrupted
 from fedagem.live_view import LiveView
@@ -27,6 +27,8 @@ def command(request: RunRequest, workers: int | None) -> None:
     rounds = plan["aggregator"]["settings"]["rounds_to_train"]
     workers = workers or _workers_that_pay_off(plan)
     try:
+        if is_driving(plan):
+            add_evaluation_frames(plan, request.plan_path.stem)
         warm_up(plan, request.plan_path.stem)
         freeze_plan(directory, plan)
         with LiveView(directory, directory.name, rounds) as view, ProcessGroup(directory) as group:

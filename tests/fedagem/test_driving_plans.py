@@ -4,7 +4,10 @@ import copy
 import socket
 
 import pytest
+from click.testing import CliRunner
 
+from fedagem import drive
+from fedagem.cli import main
 from fedagem.commands.compare import _variant
 from fedagem.drive import add_evaluation_frames, check_stream, shift_round
 from fedagem.driving import DrivingSettings
@@ -90,3 +93,67 @@ def test_ideal_has_room_for_every_frame_of_the_drive(plan, rate):
     capacity = ideal["task_runner"]["settings"]["buffer"]["capacity"]
     frames = rounds * loader["seconds_per_round"] * rate
     assert frames <= capacity <= frames + rounds, "each frame once, however many epochs it is seen in"
+
+
+def legs(*rounds_and_domains):
+    return [{"paths": [f"drive_{n}"], "from_round": n, "domain": domain} for n, domain in rounds_and_domains]
+
+
+@pytest.mark.parametrize(
+    ("snippets", "expected"),
+    [
+        ({"a": legs((0, "city"), (2, "city"), (4, "highway")), "b": legs((0, "city"))}, 4),
+        ({"a": legs((0, "city"), (5, "highway")), "b": legs((0, "highway"), (3, "city"))}, 3),
+        ({"a": legs((0, "city"), (2, "city"))}, None),
+        ({"a": legs((0, ""), (2, ""))}, 2),
+        ({"a": [*legs((0, "")), {"paths": ["drive_0"], "from_round": 2}]}, None),
+    ],
+)
+def test_a_shift_is_another_domain_and_not_another_drive(plan, snippets, expected):
+    del plan["carla"]
+    plan["data_loader"]["settings"] |= {"snippets": snippets}
+    assert shift_round(plan) == expected
+
+
+def move(at, region, vehicle="vehicle_2"):
+    return {"at": at, "vehicle": vehicle, "region": region}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ([move(240, "highway")], 4),
+        ([move(300, "highway"), move(120, "city"), {"at": 60, "weather": "ClearNoon"}], 5),
+        ([move(0, "highway"), move(120, "highway"), move(180, "city")], 3),
+        ([move(0, "highway"), move(120, "city", "vehicle_1")], None),
+        ([move(60, "everywhere", "vehicle_3"), move(120, "city", "vehicle_3")], 2),
+        ([], None),
+    ],
+)
+def test_a_move_within_the_region_is_no_shift(plan, schedule, expected):
+    plan["carla"]["schedule"] = schedule
+    plan["carla"]["vehicles"].append({"name": "vehicle_3"})
+    assert shift_round(plan) == expected
+
+
+def test_a_simulation_of_a_live_drive_is_evaluated(repository, tmp_path, monkeypatch):
+    """The command that drives is replaced by one that has driven already, and the federation ends as it begins."""
+
+    def record(section, settings, seconds, place, lock):
+        place.mkdir()
+        (place / "recording.json").write_text("{}")
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(drive, "_drive", record)
+    monkeypatch.setattr("fedagem.commands.simulate.start_simulation", interrupt)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        changes = ["--set", f"data_loader.settings.stream.port={port}", "--set", "warm_up=null"]
+        plan_path = str(repository / "plan" / "carla_demo.yaml")
+        result = CliRunner().invoke(main, ["simulate", plan_path, *changes, "--out", "run"])
+    assert result.exit_code == 130, result.output
+    evaluated = load_plan(tmp_path / "run" / "plan" / "plan.yaml")["data_loader"]["settings"]["evaluation"]["paths"]
+    assert {domain: len(paths) for domain, paths in evaluated.items()} == {"city": 3, "highway": 3}
