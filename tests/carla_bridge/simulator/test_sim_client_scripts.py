@@ -39,6 +39,19 @@ def spawn_with_a_refused_follow_up(port):
     assert not gone.error
 
 
+def choose_vehicles(port):
+    """Old and new models by the names that scripts have for them."""
+    client, world = connect(port)
+    world = fresh(client)
+    places = world.get_map().get_spawn_points()
+    names = ("lincoln.mkz_2017", "nissan.patrol", "mercedes.coupe", "mini.cooper_s_2021", "dodge.charger_police_2020")
+    for name, place in zip(names, places, strict=False):
+        car = world.spawn_actor(blueprint(world, f"vehicle.{name}"), place)
+        assert car.attributes["generation"] == ("2" if name.endswith(("2020", "2021")) else "1")
+        assert 2.2 < car.bounding_box.extent.x < 2.7
+    assert len(world.get_blueprint_library().filter("vehicle.*")) == 41
+
+
 def choose_walkers(port):
     _, world = connect(port, synchronous=False)
     walkers = world.get_blueprint_library().filter("walker.pedestrian.*")
@@ -176,6 +189,7 @@ def name_things_of_the_map(port):
 SCENES = [
     attach_in_batches,
     spawn_with_a_refused_follow_up,
+    choose_vehicles,
     choose_walkers,
     feel_acceleration,
     sense_now_and_then,
