@@ -1,6 +1,7 @@
 """`fedagem reproduce`: the paper's tables and figures, each from one command."""
 
 import os
+import shlex
 import signal
 from pathlib import Path
 
@@ -9,12 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 from fedagem.batch import run_jobs
-from fedagem.streams.sources.data_folder import resolve_root
+from fedagem.errors import FedAGemError
+from fedagem.streams.sources import comes_with_a_package
 from fedagem.studies.comparison import compare
 from fedagem.studies.estimate import Estimator
 from fedagem.studies.report import write_report
 from fedagem.studies.study import load_scale, load_study, plan_folder, study_names
-from fedagem.studies.study_runs import StudyRun, runs_of
+from fedagem.studies.study_data import StudyData, data_of, fetch_missing
+from fedagem.studies.study_runs import runs_of
 from fedagem.studies.tables import terminal_tables
 
 SCALES = ("smoke", "paper")
@@ -48,7 +51,10 @@ def command(
     if study is None:
         raise click.UsageError(f"name a study ({', '.join(study_names(folder))}) or ask for --list.")
     chosen = load_study(folder, study)
+    if out.exists() and not out.is_dir():
+        raise FedAGemError(f"--out {out} is a file: name a folder for the runs and tables.")
     runs = runs_of(chosen, scale, seeds, folder, out, assignments)
+    fetch_missing(runs)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         run_jobs([run.job() for run in runs], jobs)
@@ -62,9 +68,9 @@ def command(
     for table in terminal_tables(lines):
         console.print(table)
     scales = [load_scale(folder, part, scale).besides(assignments) for part in chosen.parts]
-    repeated = " ".join(["fedagem reproduce", study, "--scale", scale, "--seeds", str(seeds)])
-    repeated += "".join(f" --set {assignment}" for assignment in assignments)
-    for path in write_report(chosen, scales, repeated, runs, lines, out / f"{study}-{scale}"):
+    repeated = ["fedagem", "reproduce", study, "--scale", scale, "--seeds", str(seeds)]
+    repeated += [part for assignment in assignments for part in ("--set", assignment)]
+    for path in write_report(chosen, scales, shlex.join(repeated), runs, lines, out / f"{study}-{scale}"):
         console.print(f"wrote {path}")
 
 
@@ -75,26 +81,30 @@ def _print_list(folder: Path, seeds: int, jobs: int, out: Path) -> None:
     for heading in ("paper", "needs", "runs", *SCALES):
         table.add_column(heading, overflow="fold")
     estimator = Estimator()
-    places: dict[str, Path] = {}
+    data: dict[str, StudyData] = {}
     with Console(stderr=True).status("timing the networks on this machine"):
         for name in study_names(folder):
             study = load_study(folder, name)
             of_one_seed = {scale: runs_of(study, scale, 1, folder, out) for scale in SCALES}
             times = [_duration(estimator.seconds(runs, jobs), seeds) for runs in of_one_seed.values()]
             runs = of_one_seed["paper"]
-            needs = _needs(runs)
-            places |= needs
+            needs = {needed.dataset: needed for needed in data_of(runs)}
+            data |= needs
             table.add_row(name, study.paper, ", ".join(needs), str(len(runs) * seeds), *times)
     console = Console()
     console.print(table)
-    for dataset, path in places.items():
-        console.print(f"{dataset}: {'found' if path.exists() else 'to be put'} in {path}", soft_wrap=True)
+    for needed in data.values():
+        console.print(_whereabouts(needed), soft_wrap=True, markup=False)
 
 
-def _needs(runs: list[StudyRun]) -> dict[str, Path]:
-    """The data sets of a study and where they belong."""
-    loaders = [run.plan["data_loader"]["settings"] for run in runs]
-    return {loader["dataset"]: resolve_root(loader.get("root") or loader["dataset"]) for loader in loaders}
+def _whereabouts(data: StudyData) -> str:
+    """Whether a data set is there; of one that is not, what is missing."""
+    if comes_with_a_package(data.dataset):
+        return f"{data.dataset}: installed with the packages"
+    missing = data.missing()
+    if not missing:
+        return f"{data.dataset}: found in {data.place}"
+    return f"{data.dataset}: to be put in {data.place} (missing: {', '.join(map(str, missing))})"
 
 
 def _duration(of_one_seed: float | None, seeds: int) -> str:

@@ -13,7 +13,7 @@ from fedagem.studies.study_runs import StudyRun
 from fedagem.training import TrainingSettings, Worker
 
 _SIZES = {
-    "digits": (1437, 360, (1, 28, 28)),
+    "digits": (1438, 359, (1, 28, 28)),
     "mnist": (60000, 10000, (1, 28, 28)),
     "cifar10": (50000, 10000, (3, 32, 32)),
     "cifar100": (50000, 10000, (3, 32, 32)),

@@ -3,6 +3,8 @@
 import csv
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -141,6 +143,15 @@ def test_a_run_that_cannot_start_ends_the_study_in_one_sentence(folder, tmp_path
     assert result.exit_code == 2
     assert "train does not exist: put images there" in " ".join(result.output.split())
     assert "Traceback" not in result.output
+    assert not (tmp_path / "out").exists(), "no run is laid out for data that is not there"
+
+
+def test_a_file_is_no_place_for_a_study(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce, "plan_folder", lambda: folder)
+    (tmp_path / "out").write_text("mine")
+    result = CliRunner().invoke(reproduce.command, ["tiny", "--out", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert "out is a file: name a folder for the runs and tables" in " ".join(result.output.split())
 
 
 def test_without_a_study_the_command_names_them():
@@ -165,7 +176,31 @@ def test_the_list_keeps_names_and_places_whole_in_a_narrow_terminal(monkeypatch,
     for name in study_names(plan_folder()):
         assert f" {name} " in result.output
     assert "…" not in result.output
-    assert f"cifar10: to be put in {tmp_path / 'cifar10'}\n" in result.output
+    archive = tmp_path / "cifar10" / "cifar-10-python.tar.gz"
+    assert f"cifar10: to be put in {tmp_path / 'cifar10'} (missing: {archive})\n" in result.output
+
+
+def test_the_list_says_found_only_of_data_that_is_there(monkeypatch, tmp_path):
+    monkeypatch.setattr(Estimator, "seconds", lambda *_: None)
+    monkeypatch.setenv("FEDAGEM_DATA", str(tmp_path))
+    for name in ("cifar10", "cifar100", "tiny-imagenet-200", "yahooqa", "mnist/MNIST/raw"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "cifar100" / "cifar-100-python.tar.gz").touch()
+    result = CliRunner().invoke(reproduce.command, ["--list"], env={"COLUMNS": "80"}, catch_exceptions=False)
+    found = [line.partition(":")[0] for line in result.output.splitlines() if ": found in " in line]
+    assert found == ["cifar100"]
+    assert f"{tmp_path / 'distilbert-base-uncased' / 'config.json'})" in result.output
+
+
+def test_the_command_of_a_report_can_be_pasted_into_a_shell(finished, folder, monkeypatch):
+    out, _ = finished
+    monkeypatch.setattr(reproduce, "plan_folder", lambda: folder)
+    monkeypatch.setattr(reproduce, "run_jobs", lambda *_: None)
+    assignment = "task_runner.settings.optimizer={lr: 0.2}"
+    arguments = ["tiny", "--seeds", "1", "--out", str(out / "pasted"), "--set", assignment]
+    assert CliRunner().invoke(reproduce.command, arguments, catch_exceptions=False).exit_code == 0
+    [command] = re.findall(r"Ours: `(.+?)`", (out / "pasted" / "tiny-smoke" / "report.md").read_text())
+    assert shlex.split(command)[-2:] == ["--set", assignment]
 
 
 def test_the_report_leaves_out_what_was_set_on_the_command_line(finished, folder, monkeypatch):

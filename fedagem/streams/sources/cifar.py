@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from fedagem.errors import DataError
+from fedagem.streams.sources.fetching import fetching_into
 from fedagem.streams.sources.image_files import decode_all
 from fedagem.streams.sources.labelled import Labelled, Source
 
@@ -20,6 +21,29 @@ def cifar10(root: Path) -> Source:
 def cifar100(root: Path) -> Source:
     """CIFAR-100 with its 100 fine classes."""
     return _cifar(root, "CIFAR100", "cifar-100-python.tar.gz", classes=100)
+
+
+def missing_cifar10(root: Path, **_: object) -> list[Path]:
+    """What CIFAR-10 lacks in `root`."""
+    return _missing(root, "CIFAR10", "cifar-10-python.tar.gz")
+
+
+def missing_cifar100(root: Path, **_: object) -> list[Path]:
+    """What CIFAR-100 lacks in `root`."""
+    return _missing(root, "CIFAR100", "cifar-100-python.tar.gz")
+
+
+def _missing(root: Path, name: str, archive: str) -> list[Path]:
+    """Nothing where there is a pack, the archive, or torchvision's unpacked copy of it."""
+    from torchvision import datasets
+
+    if (root / "train.npz").exists():
+        return [path for path in (root / "test.npz",) if not path.exists()]
+    data_set = getattr(datasets, name)
+    unpacked = [root / data_set.base_folder / file for file, _ in data_set.train_list + data_set.test_list]
+    if (root / archive).exists() or all(path.exists() for path in unpacked):
+        return []
+    return [root / archive]
 
 
 def _cifar(root: Path, name: str, archive: str, classes: int) -> Source:
@@ -35,7 +59,8 @@ def _through_torchvision(root: Path, name: str, archive: str) -> tuple[Labelled,
 
     data_set = getattr(datasets, name)
     try:
-        parts = [data_set(str(root), train=train, download=True) for train in (True, False)]
+        with fetching_into(root):
+            parts = [data_set(str(root), train=train, download=True) for train in (True, False)]
     except (RuntimeError, OSError) as problem:
         reason = " ".join(str(problem).split())
         raise DataError(

@@ -30,3 +30,8 @@ def image_folder(root: Path, size: int | None = None) -> Source:
         parts.append(Labelled(images, torch.tensor([label for _, label in found])))
     train, test = parts
     return Source(train, test, classes=len(names))
+
+
+def missing_images(root: Path, **_: object) -> list[Path]:
+    """What a folder of images lacks."""
+    return [root / split for split in ("train", "test") if not (root / split).is_dir()]

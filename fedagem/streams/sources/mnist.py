@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fedagem.errors import DataError
+from fedagem.streams.sources.fetching import fetching_into
 from fedagem.streams.sources.labelled import Labelled, Source
 
 _ORIGINALS = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
@@ -26,6 +27,15 @@ def mnist(root: Path) -> Source:
     return Source(train, test, classes=10)
 
 
+def missing_mnist(root: Path, **_: object) -> list[Path]:
+    """What MNIST lacks in `root`: nothing where the original files are there, packed or unpacked by torchvision."""
+    raw = root / "MNIST" / "raw"
+    packed, unpacked = ([raw / name for name in names] for names in (_ORIGINALS, [name[:-3] for name in _ORIGINALS]))
+    if all(path.exists() for path in unpacked):
+        return []
+    return [path for path in packed if not path.exists()]
+
+
 def _unpack(path: Path) -> Tensor:
     """In memory: torchvision unpacks beside the file, where perhaps nothing can be written."""
     header = _HEADERS[path.name.split("-")[1]]
@@ -40,7 +50,8 @@ def _through_torchvision(root: Path) -> list[Tensor]:
     from torchvision.datasets import MNIST
 
     try:
-        parts = [MNIST(str(root), train=train, download=True) for train in (True, False)]
+        with fetching_into(root):
+            parts = [MNIST(str(root), train=train, download=True) for train in (True, False)]
     except (RuntimeError, OSError) as problem:
         reason = " ".join(str(problem).split())
         raise DataError(

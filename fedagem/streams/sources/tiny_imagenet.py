@@ -23,13 +23,21 @@ def tiny_imagenet(root: Path) -> Source:
     except KeyError as problem:
         raise DataError(
             f"{root} has no {problem.args[0]}: put Tiny-ImageNet there as it is distributed (tiny-imagenet-200 with "
-            "train, val, wnids.txt), or set data_loader.settings.root to that folder or to a tar file of it."
+            "train, val, wnids.txt), or name a tar of it with --set data_loader.settings.root=tiny-imagenet-200.tar."
         ) from problem
     labels = {name: label for label, name in enumerate(classes)}
     train_paths = sorted(path for path in files if path.startswith("train/") and path.endswith(".JPEG"))
     train = _labelled(root, files, [(path, labels[path.split("/")[1]]) for path in train_paths])
     test = _labelled(root, files, [(f"val/images/{name}", labels[wnid]) for name, wnid in answers])
     return Source(train, test, classes=len(classes))
+
+
+def missing_tiny_imagenet(root: Path, **_: object) -> list[Path]:
+    """What Tiny-ImageNet lacks in `root`; a tar file is taken to be whole."""
+    if root.is_file():
+        return []
+    folder = _folder_of(root)
+    return [path for path in (folder / "wnids.txt", folder / "train", folder / "val") if not path.exists()]
 
 
 def _labelled(root: Path, files: Files, members: list[tuple[str, int]]) -> Labelled:
@@ -42,12 +50,12 @@ def _labelled(root: Path, files: Files, members: list[tuple[str, int]]) -> Label
 
 def _files_of(root: Path) -> Files:
     if root.is_dir():
-        nested = root / "tiny-imagenet-200"
-        folder = nested if nested.is_dir() else root
+        folder = _folder_of(root)
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in _wanted(folder)}
     if not root.exists():
         raise DataError(
-            f"{root} does not exist: put Tiny-ImageNet there (the folder tiny-imagenet-200 or a tar of it)."
+            f"{root} does not exist: put Tiny-ImageNet there (the folder tiny-imagenet-200), or name a tar of it with "
+            "--set data_loader.settings.root=tiny-imagenet-200.tar (a path within the data folder, or an absolute one)."
         )
     try:
         with tarfile.open(root) as archive:
@@ -58,6 +66,11 @@ def _files_of(root: Path) -> Files:
             }
     except tarfile.TarError as problem:
         raise DataError(f"{root} is neither a folder nor a tar file: {problem}.") from problem
+
+
+def _folder_of(root: Path) -> Path:
+    nested = root / "tiny-imagenet-200"
+    return nested if nested.is_dir() else root
 
 
 def _wanted(folder: Path) -> Iterator[Path]:

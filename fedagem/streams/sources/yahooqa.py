@@ -14,11 +14,10 @@ from fedagem.streams.sources.labelled import Labelled, Source
 from fedagem.streams.sources.text_encoder import encode_texts
 
 TOPICS = 10
+ENCODER = "distilbert-base-uncased"
 
 
-def yahooqa(
-    root: Path, encoder: str = "distilbert-base-uncased", per_class: int | None = None, max_length: int = 128
-) -> Source:
+def yahooqa(root: Path, encoder: str = ENCODER, per_class: int | None = None, max_length: int = 128) -> Source:
     """Ten topics; `root` holds `train.csv` and `test.csv` (topic 1 to 10, title, question, answer) as published.
 
     The features are computed once and kept in `root`. `per_class` takes only the first samples of each topic.
@@ -27,6 +26,12 @@ def yahooqa(
         _features(root / f"{split}.csv", resolve_root(encoder), per_class, max_length) for split in ("train", "test")
     )
     return Source(train, test, classes=TOPICS)
+
+
+def missing_yahooqa(root: Path, encoder: str = ENCODER, **_: object) -> list[Path]:
+    """What the texts and their encoder lack."""
+    needed = (root / "train.csv", root / "test.csv", resolve_root(encoder) / "config.json")
+    return [path for path in needed if not path.exists()]
 
 
 def _features(path: Path, encoder: Path, per_class: int | None, max_length: int) -> Labelled:

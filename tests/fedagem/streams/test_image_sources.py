@@ -10,7 +10,7 @@ import torch
 from torchvision.io import encode_jpeg, encode_png
 
 from fedagem.errors import DataError, PlanError
-from fedagem.streams.sources import load_source
+from fedagem.streams.sources import SOURCES, load_source, missing_files
 from fedagem.streams.sources.data_folder import resolve_root
 
 COLOURS = {"red": (250, 5, 5), "green": (5, 250, 5), "blue": (5, 5, 250)}
@@ -75,7 +75,7 @@ def test_a_file_that_is_no_image_is_named(folder):
     ("name", "sentence"),
     [
         ("image_folder", r"missing/train does not exist: put images there as train/<class>"),
-        ("tiny_imagenet", r"missing does not exist: put Tiny-ImageNet there"),
+        ("tiny_imagenet", r"missing does not exist: put Tiny-ImageNet there .* --set data_loader\.settings\.root="),
         ("yahooqa", r"missing/train\.csv does not exist: put train\.csv and test\.csv"),
     ],
 )
@@ -94,7 +94,36 @@ def test_cifar_that_cannot_be_fetched_says_what_to_put_where(name, data_set, wan
 
     monkeypatch.setattr("torchvision.datasets.utils._urlretrieve", offline)
     with pytest.raises(DataError, match=rf"{data_set} is not in .*: put {wanted}"):
-        load_source(name, str(tmp_path))
+        load_source(name, str(tmp_path / "data" / name))
+    assert not list(tmp_path.iterdir()), "a download that fails leaves no empty folders"
+
+
+def test_mnist_that_cannot_be_fetched_leaves_only_what_was_there(tmp_path, monkeypatch):
+    def offline(url, *_, **__):
+        raise OSError(f"no route to {url}")
+
+    monkeypatch.setattr("torchvision.datasets.utils._urlretrieve", offline)
+    (tmp_path / "mnist" / "mine").mkdir(parents=True)
+    with pytest.raises(DataError, match=r"MNIST is not in .* put the four original \.gz files"):
+        load_source("mnist", str(tmp_path / "mnist"))
+    assert [path.name for path in (tmp_path / "mnist").iterdir()] == ["mine"]
+
+
+def test_data_counts_as_there_only_with_the_files_that_are_read(folder, tmp_path_factory):
+    empty = tmp_path_factory.mktemp("empty")
+    for name in SOURCES:
+        assert bool(missing_files(name, str(empty))) == (name != "digits")
+    assert not missing_files("image_folder", str(folder), {"size": 8})
+    mnist_files(empty / "MNIST" / "raw")
+    assert not missing_files("mnist", str(empty))
+    (empty / "MNIST" / "raw" / "t10k-labels-idx1-ubyte.gz").unlink()
+    assert [path.name for path in missing_files("mnist", str(empty))] == ["t10k-labels-idx1-ubyte.gz"]
+    write_pack(empty / "train.npz", [0])
+    assert missing_files("cifar10", str(empty)) == [empty / "test.npz"]
+    write_pack(empty / "test.npz", [0])
+    assert not missing_files("cifar10", str(empty))
+    assert not missing_files("tiny_imagenet", str(as_folder(empty, tiny_imagenet_files())))
+    assert not missing_files("tiny_imagenet", str(as_tar(empty, tiny_imagenet_files())))
 
 
 def test_a_source_refuses_settings_it_does_not_have(folder):
