@@ -8,7 +8,6 @@ from functools import partial
 from carla_bridge.simulator.rendering.actors import Cast
 from carla_bridge.simulator.rendering.camera import pinhole
 from carla_bridge.simulator.rendering.composite import Backdrop, Compositor
-from carla_bridge.simulator.rendering.contact import ContactShadows
 from carla_bridge.simulator.rendering.engine import Engine
 from carla_bridge.simulator.rendering.ground import Ground, define_bins
 from carla_bridge.simulator.rendering.instances import StaticInstances
@@ -37,7 +36,6 @@ class PandaRenderer:
         self._instances = Instances(self._engine, StaticInstances(town.objects), self._cast)
         self._compositor = Compositor(town)
         self._lamps = Lamps(self._engine.root)
-        self._shadows = ContactShadows(self._engine.root)
         self._weather = Weather()
         self._set_light()
         self._beside = ThreadPoolExecutor(1, "backdrop")
@@ -56,9 +54,8 @@ class PandaRenderer:
             screen = self._occluders.around(camera.position)
             self._ground.show(camera, screen, still)
             self._scenery.show(camera, screen, still)
-            self._shadows.lay(scene, camera, light)
             parts = self._instances.visible(camera, screen, scene, moment.traffic_lights)
-            backdrop = self._beside.submit(self._compositor.backdrop, camera, light)
+            backdrop = self._beside.submit(self._compositor.backdrop, camera, scene, light)
             drawn = self._instances.draw(camera, parts, tuple(light.horizon.tolist()))
             kept = _kept(view)
             pictures.append(Picture(drawn.identities[:, kept], partial(self._finish, drawn, backdrop, light, kept)))

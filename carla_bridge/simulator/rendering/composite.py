@@ -1,6 +1,6 @@
 """From what the engine drew to the finished picture: ground, sky and air, laid over whole images at once.
 
-What follows from the camera alone is the backdrop, which can be made while the engine draws.
+What needs none of the engine's pixels is the backdrop, which can be made while the engine draws.
 
 Images are kept as separate planes of blue, green and red: whole-array arithmetic on them is several times faster
 than on interleaved pixels.
@@ -13,7 +13,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from carla_bridge.simulator.rendering.actors import Scene
 from carla_bridge.simulator.rendering.camera import Pinhole
+from carla_bridge.simulator.rendering.contact import lay_shadows
 from carla_bridge.simulator.rendering.engine import metres
 from carla_bridge.simulator.rendering.groundcover import Cover, GroundCover
 from carla_bridge.simulator.rendering.ids import glow_of_codes
@@ -32,7 +34,7 @@ _WINDOW_LIGHT = np.array([1.0, 0.78, 0.47], np.float32)
 
 @dataclass(frozen=True)
 class Backdrop:
-    """What a camera would see of an empty world."""
+    """What a camera would see of a world where nothing stands."""
 
     nearness: Image
     """1 / metres to the ground, shaped like a ray's rise."""
@@ -48,10 +50,13 @@ class Compositor:
         self._sky = Sky()
         self._glow = glow_of_codes()
 
-    def backdrop(self, camera: Pinhole, light: Light) -> Backdrop:
+    def backdrop(self, camera: Pinhole, scene: Scene, light: Light) -> Backdrop:
         """To be used for one picture."""
         rays = rays_of(camera)
-        return Backdrop(rays.nearness_of_ground(), self._ground.cover(rays, light), self._sky.colours(rays, light))
+        cover = self._ground.cover(rays, light)
+        if cover is not None:
+            lay_shadows(cover, scene, camera, light)
+        return Backdrop(rays.nearness_of_ground(), cover, self._sky.colours(rays, light))
 
     def finish(self, drawn: Identified, backdrop: Backdrop, light: Light) -> Finished:
         """Every pixel times a gain plus an added light: shadows and stains, water, lit windows, and the air."""

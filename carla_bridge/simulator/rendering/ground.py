@@ -21,7 +21,7 @@ from carla_bridge.simulator.rendering.occlusion import Screen
 from carla_bridge.simulator.scene import Surface
 from carla_bridge.simulator.semantics import Tag
 
-GROUND_BIN, SHADOW_BIN, SOLID_BIN = "ground", "shadow", "solid"
+GROUND_BIN, SOLID_BIN = "ground", "solid"
 _CELL, _PAINT_CELL = 160.0, 64.0
 _HORIZON = 2900.0
 _UP = np.array([[0, 0, 1]], np.float32)
@@ -46,12 +46,11 @@ _PAINTED = {SurfaceKind.CROSSING: 140.0, SurfaceKind.LINE_WHITE: 150.0, SurfaceK
 
 
 def define_bins() -> None:
-    """The order of drawing: ground, what darkens it, then solids from near to far."""
+    """The order of drawing: ground, then solids from near to far."""
     manager = CullBinManager.get_global_ptr()
     for name, kind, sort in (
         (GROUND_BIN, CullBinManager.BT_fixed, 11),
-        (SHADOW_BIN, CullBinManager.BT_fixed, 12),
-        (SOLID_BIN, CullBinManager.BT_front_to_back, 13),
+        (SOLID_BIN, CullBinManager.BT_front_to_back, 12),
     ):
         if manager.find_bin(name) < 0:
             manager.add_bin(name, kind, sort)
