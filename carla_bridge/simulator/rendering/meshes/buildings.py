@@ -51,10 +51,13 @@ def tower(thing: StaticObject) -> list[Piece]:
 
 
 def house(thing: StaticObject) -> list[Piece]:
-    """Walls with windows, a tiled roof whose ridge runs along x, and a chimney."""
+    """Walls with windows under a tiled roof whose ridge runs along x, and a chimney.
+
+    The roof is a closed prism that stands out over the walls: no gap lets the sky show between them.
+    """
     length, width, height = thing.size
     eaves = 0.58 * height
-    x, y, inner = length / 2, width / 2, 0.46 * width
+    x, y = length / 2, width / 2
     slopes = quads(
         [
             [(-x, -y, eaves), (x, -y, eaves), (x, 0, height), (-x, 0, height)],
@@ -65,18 +68,19 @@ def house(thing: StaticObject) -> list[Piece]:
     )
     slopes.uv[:] *= np.array([length / 3, 2.0], np.float32)
     gables = quads(
-        [
-            [(end, -inner, eaves), (end, inner, eaves), (end, 0, 0.96 * height), (end, 0, 0.96 * height)]
-            for end in (0.48 * length, -0.48 * length)
-        ],
+        [[(end, -y, eaves), (end, y, eaves), (end, 0, height), (end, 0, height)] for end in (x, -x)],
         thing.colour,
         (0, 0, eaves),
     )
+    underside = quads(
+        [[(-x, -y, eaves), (x, -y, eaves), (x, y, eaves), (-x, y, eaves)]], shade(thing.colour, 0.8), (0, 0, height)
+    )
     low, high = (0.2 * length, 0.1 * width, 0.75 * height), (0.2 * length + 0.6, 0.1 * width + 0.6, height)
-    plain = join([gables, box(low, high, (120, 70, 58))])
-    walls = _walls(0.96 * length, 2 * inner, 0.0, eaves, thing.colour)
+    chimney = box(low, high, (120, 70, 58), "front back left right top")
+    walls = _walls(0.96 * length, 0.92 * width, 0.0, eaves, thing.colour)
+    plain = _bare(join([gables, underside, chimney]))
     return [
-        Piece(join([walls, _bare(plain)]), textures.facade((1, 4, 7, 1)[thing.variant % 4])),
+        Piece(join([walls, plain]), textures.facade((1, 4, 7, 1)[thing.variant % 4])),
         Piece(slopes, textures.TILES),
     ]
 
