@@ -154,6 +154,15 @@ def test_a_restored_buffer_behaves_as_the_original_for_ever(policy, capacity, be
     assert torch.equal(restored.sample(3, twin)["x"], original.sample(3, rng)["x"])
 
 
+def test_a_state_is_no_copy_and_holds_used_slots_only():
+    buffer = ReplayBuffer(1000)
+    buffer.add({"x": torch.ones(10, 100), "y": torch.arange(10)}, generator())
+    slots = buffer.state_dict()["slots"]
+    assert all(slots[name].data_ptr() == values.data_ptr() for name, values in buffer.contents().items())
+    assert {name: values.untyped_storage().nbytes() for name, values in slots.items()} == {"x": 4000, "y": 80}
+    assert torch.equal(slots["y"], torch.arange(10))
+
+
 def test_any_named_tensors_keep_their_dtype_and_stay_together():
     count = 30
     number = torch.arange(count)

@@ -1,7 +1,11 @@
 """Saved state is all there, or it is refused by name."""
 
+import hashlib
+import io
 import os
 import random
+import resource
+import signal
 from pathlib import Path
 
 import pytest
@@ -96,3 +100,37 @@ def test_it_is_on_disk_before_it_takes_the_place_of_the_old(saved, monkeypatch):
     monkeypatch.setattr(Path, "replace", noting("rename", Path.replace))
     write_state(saved, {"round": 4})
     assert events[:2] == ["sync", "rename"]
+
+
+def test_a_full_disk_is_said_to_be_and_costs_nothing(saved):
+    """Files of this process may not grow beyond a limit, which is what a full disk looks like."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limit[1]))
+    try:
+        with pytest.raises(FedAGemError, match=r"a\.state cannot be written: File too large\."):
+            write_state(saved, {"x": torch.zeros(10**6)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert read_state(saved)["round"] == 3
+
+
+def test_an_interrupt_while_it_is_written_is_still_one(saved, monkeypatch):
+    class Interrupted:
+        def update(self, data):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(hashlib, "sha256", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_state(saved, {"round": 4})
+    monkeypatch.undo()
+    assert read_state(saved)["round"] == 3
+
+
+def test_a_file_is_what_torch_saves_behind_its_checksum(saved):
+    """Files of earlier versions stay readable, so the layout is not this version's own affair."""
+    magic, digest, body = (saved.read_bytes()[a:b] for a, b in ((0, 8), (8, 40), (40, None)))
+    assert magic == b"FEDAGEM1"
+    assert digest == hashlib.sha256(body).digest()
+    assert torch.equal(torch.load(io.BytesIO(body), weights_only=True)["x"], PIXELS)
