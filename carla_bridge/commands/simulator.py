@@ -4,6 +4,7 @@ import asyncio
 import logging
 import resource
 import signal
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from carla_bridge.simulator.server import SimulatorServer
 
 WANTED_FILES = 8192
+STOPPED = "Simulator stopped."
 
 
 @click.command()
@@ -29,9 +31,34 @@ def simulator(host: str, port: int, seed: int) -> None:
 
     Any CARLA client script that stays within the supported API works against it. Stop it with Ctrl-C or SIGTERM.
     """
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    _allow_many_connections()
-    asyncio.run(_serve(host, port, seed))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the event loop handles both
+    try:
+        logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+        _allow_many_connections()
+        asyncio.run(_serve_until_stopped(host, port, seed))
+    except KeyboardInterrupt:
+        click.echo(STOPPED)
+
+
+async def _serve_until_stopped(host: str, port: int, seed: int) -> None:
+    """Signals count from the first moment on, though what is being made when one comes is finished first."""
+    task = asyncio.current_task()
+    assert task is not None
+    _at_signals(_stop, task)
+    try:
+        await _serve(host, port, seed)
+    except asyncio.CancelledError:
+        click.echo(STOPPED)
+
+
+def _stop(task: "asyncio.Task[None]") -> None:
+    _at_signals(lambda: None)  # who asks twice does not disturb the tidying up
+    task.cancel()
+
+
+def _at_signals(action: Callable[..., object], *arguments: object) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, action, *arguments)
 
 
 async def _serve(host: str, port: int, seed: int) -> None:
@@ -42,25 +69,22 @@ async def _serve(host: str, port: int, seed: int) -> None:
     from carla_bridge.simulator.world import World
 
     studio = Studio("carla_bridge.simulator.renderer:PandaRenderer")
-    await studio.open()
-    town, network = build_town(seed)
-    studio.furnish(town)
-    server = SimulatorServer(World(town, network, seed), studio)
-    task = asyncio.current_task()
-    assert task is not None
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
+    server = None
     try:
+        await studio.open()
+        town, network = build_town(seed)
+        studio.furnish(town)
+        server = SimulatorServer(World(town, network, seed), studio)
         await _listen(server, host, port)
         click.echo(f"Simulator of CARLA 0.9.16 listening on {host}:{server.port}, seed {seed}.")
         await server.serve_forever()
     except RendererLostError as error:
         raise click.ClickException(str(error)) from error
-    except asyncio.CancelledError:
-        click.echo("Simulator stopped.")
     finally:
-        await server.stop()
+        if server is None:
+            studio.close()
+        else:
+            await server.stop()
 
 
 async def _listen(server: "SimulatorServer", host: str, port: int) -> None:

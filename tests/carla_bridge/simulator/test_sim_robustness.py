@@ -435,6 +435,24 @@ def test_the_command_stops_cleanly(number, repository, monkeypatch):
     assert not err
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_stops_cleanly_while_it_starts(number, repository, monkeypatch):
+    """As soon as there is something to leave behind: the processes that draw."""
+    monkeypatch.chdir(repository)
+    process = start_command("--port", "0")
+    deadline = time.monotonic() + 60
+    while not (painters := psutil.Process(process.pid).children()):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert out.strip() == "Simulator stopped."
+    assert not err
+    assert psutil.wait_procs(painters, timeout=60)[1] == [], "nobody is left behind"
+
+
 def test_a_port_in_use_is_one_sentence(repository, monkeypatch):
     monkeypatch.chdir(repository)
     with socket.create_server(("127.0.0.1", 0)) as taken:
