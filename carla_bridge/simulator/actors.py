@@ -1,7 +1,7 @@
 """Everything that has an actor id: state only, behaviour lives with physics, traffic, walkers and sensors."""
 
 from dataclasses import dataclass, field
-from math import cos, hypot, inf, radians, sin
+from math import cos, inf, radians, sin
 
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.semantics import Tag
@@ -136,7 +136,3 @@ class TrafficSign(Actor):
     """A speed limit."""
 
     signal: Signal = field(kw_only=True)
-
-
-def ground_speed(actor: Actor) -> float:
-    return hypot(actor.velocity[0], actor.velocity[1])

@@ -27,7 +27,6 @@ from carla_bridge.simulator.traffic import General, Traffic
 from carla_bridge.simulator.walking import step_walker
 
 BRAKE_LIGHTS = 0x8
-LANE_WIDTH = 3.5
 LOCKED = 5.0
 """Seconds of contact after which two autopilot vehicles are let go."""
 
@@ -139,11 +138,14 @@ class World:
         actor = self.actors.get(number)
         if actor is None or isinstance(actor, TrafficLight | TrafficSign) or actor is self.spectator:
             return False
-        for other in [other for other in self.actors.values() if other.parent is actor]:
-            self.destroy(other.id)
-        if isinstance(actor, Vehicle):
-            self.traffic.forget(actor)
-        del self.actors[number]
+        doomed = {actor}
+        for other in self.actors.values():  # in the order of spawning: whoever is attached comes after its parent
+            if other.parent in doomed:
+                doomed.add(other)
+        for each in doomed:
+            if isinstance(each, Vehicle):
+                self.traffic.forget(each)
+            del self.actors[each.id]
         return True
 
     def step(self) -> list[Collision]:
