@@ -18,9 +18,11 @@ QUEUE = 4
 PATIENCE = 3.0
 """Seconds that the world waits for a full queue in synchronous mode."""
 HANDSHAKE = 10.0
-"""Seconds within which a connection must name its stream."""
+"""Seconds within which a connection must name its stream, and within which a token must be used to be waited for."""
 SUBSCRIPTION = 2.0
 """Seconds that the world waits for the subscription to a stream whose token was just handed out."""
+MOST_EXPECTED = 1000
+"""Subscriptions that are waited for at once; nobody uses as many tokens at a time."""
 DEPARTURE = 0.5
 """Seconds that the world waits for a client to drop a stream that it is known to drop."""
 SEND_BUFFER = 1 << 21
@@ -109,7 +111,8 @@ class StreamHub:
     def __init__(self) -> None:
         self.connections: set[Subscriber] = set()
         self._streams: dict[int, list[Subscriber]] = {}
-        self._expected: list[tuple[int, asyncio.Event]] = []
+        self._expected: deque[tuple[int, float, asyncio.Event]] = deque(maxlen=MOST_EXPECTED)
+        """Streams whose tokens have been handed out, with the time of that."""
         self._greetings: dict[int, bytes] = {}
         self._departure: tuple[int, asyncio.Event] | None = None
         self._server: asyncio.Server | None = None
@@ -133,13 +136,13 @@ class StreamHub:
 
     def expect(self, stream: int) -> None:
         """A client has asked for this stream's token and will subscribe in a moment."""
-        self._expected.append((stream, asyncio.Event()))
+        self._expected.append((stream, asyncio.get_running_loop().time(), asyncio.Event()))
 
     def joined(self, subscriber: Subscriber) -> None:
         assert subscriber.stream is not None
         self._streams.setdefault(subscriber.stream, []).append(subscriber)
         for promise in self._expected:
-            stream, come = promise
+            stream, _, come = promise
             if stream == subscriber.stream:
                 come.set()
                 self._expected.remove(promise)
@@ -181,12 +184,13 @@ class StreamHub:
 
     async def settle(self) -> None:
         """Wait, within bounds, for promised subscriptions and for room in every queue."""
-        if self._expected:
-            waiting = [asyncio.ensure_future(come.wait()) for _, come in self._expected]
+        recently = asyncio.get_running_loop().time() - HANDSHAKE
+        waiting = [asyncio.ensure_future(come.wait()) for _, since, come in self._expected if since > recently]
+        if waiting:
             _, late = await asyncio.wait(waiting, timeout=SUBSCRIPTION)
             for task in late:
                 task.cancel()
-            self._expected.clear()
+        self._expected.clear()
         full = [s for s in self.connections if not s.room.is_set() and not s.set_aside]
         if full:
             waiting = [asyncio.ensure_future(subscriber.room.wait()) for subscriber in full]
