@@ -1,6 +1,7 @@
 """`carla-bridge simulator`: the embedded world that the real CARLA client connects to."""
 
 import asyncio
+import errno
 import logging
 import resource
 import signal
@@ -91,9 +92,12 @@ async def _listen(server: "SimulatorServer", host: str, port: int) -> None:
     try:
         await server.start(host, port)
     except OSError as error:
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            advice = "Choose another port with --port, or stop what uses it."
+        else:
+            advice = "Give --host an address of this machine, such as 127.0.0.1."
         raise click.ClickException(
-            f"cannot listen on {host}:{port} and the port after it: {error.strerror or error}. "
-            "Choose another port with --port, or stop what uses it."
+            f"cannot listen on {host}:{port} and the port after it: {error.strerror or error}. {advice}"
         ) from error
 
 

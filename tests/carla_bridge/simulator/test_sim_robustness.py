@@ -462,3 +462,16 @@ def test_a_port_in_use_is_one_sentence(repository, monkeypatch):
     assert process.returncode == 1
     assert err.startswith(f"Error: cannot listen on 127.0.0.1:{port - 1}")
     assert len(err.strip().splitlines()) == 1
+    assert "--port" in err
+
+
+@pytest.mark.parametrize("host", ["nonsense.invalid", "192.0.2.1"])
+def test_a_host_that_is_not_this_machine_is_one_sentence(host, repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    process = start_command("--host", host, "--port", "0")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert err.startswith(f"Error: cannot listen on {host}:0")
+    assert len(err.strip().splitlines()) == 1
+    assert "--host" in err
+    assert "--port" not in err
