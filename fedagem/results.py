@@ -14,6 +14,8 @@ from fedagem.plan import Plan
 from fedagem.run_directory import plan_of_run
 
 Row = dict[str, Any]
+_CLIENT_SECONDS = ("train_seconds", "buffer_gradient_seconds")
+"""What a round costs its clients; without Fed-A-GEM there is no buffer gradient."""
 
 
 def read_metrics(directory: Path) -> list[Row]:
@@ -57,6 +59,7 @@ def collect_results(directory: Path) -> dict[str, Any]:
         "model": training["model"]["template"],
         "seconds": sum(row["value"] for row in rows if row["metric"] == "seconds"),
         "train_seconds": sum(row["value"] for row in rows if row["metric"] == "train_seconds"),
+        "client_seconds": sum(row["value"] for row in rows if row["metric"] in _CLIENT_SECONDS),
         "refined_share": _mean([row["value"] for row in rows if row["metric"] == "refined_share"]),
         "bytes": _bytes_per_client_and_round(rows),
     }

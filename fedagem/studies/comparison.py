@@ -8,8 +8,8 @@ from typing import Any
 from fedagem.studies.study import Figure, Part, Row, Study
 from fedagem.studies.study_runs import StudyRun
 
-_PLAIN = ("seconds", "train_seconds", "bytes")
-"""Metrics that are not shares; everything else is shown in per cent."""
+_COSTS = ("seconds", "client_seconds", "train_seconds", "bytes")
+"""Metrics that are not shares: they compare by their ratio. Everything else is shown in per cent."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,21 @@ class Line:
     def our_difference(self) -> float | None:
         """What Fed-A-GEM changed here."""
         return _difference(self.ours_with, self.ours_reference)
+
+    @property
+    def is_cost(self) -> bool:
+        """Whether the metric is time or traffic, of which the ratio tells more than the difference."""
+        return self.metric.partition(".")[0] in _COSTS
+
+    @property
+    def paper_ratio(self) -> float | None:
+        """By what Fed-A-GEM multiplied a cost in the paper."""
+        return _ratio(self.paper_with, self.paper_reference) if self.is_cost else None
+
+    @property
+    def our_ratio(self) -> float | None:
+        """By what Fed-A-GEM multiplied a cost here."""
+        return _ratio(self.ours_with, self.ours_reference) if self.is_cost else None
 
     @property
     def verdict(self) -> str:
@@ -75,7 +90,7 @@ def _line(
         return Figure.parse(figures[position], of.label) if figures else None
 
     def ours(of: Row, side: str) -> Figure | None:
-        return _spread([_value(results, metric) for results in measured.get((number, of.label, side), [])])
+        return mean_and_spread([_value(results, metric) for results in measured.get((number, of.label, side), [])])
 
     reference = row
     if row.without is None and part.baseline is not None:
@@ -100,10 +115,11 @@ def _value(results: dict[str, Any], metric: str) -> float | None:
         value = value.get(key) if isinstance(value, dict) else None
     if not isinstance(value, (int, float)):
         return None
-    return float(value) if metric.partition(".")[0] in _PLAIN else 100 * float(value)
+    return float(value) if metric.partition(".")[0] in _COSTS else 100 * float(value)
 
 
-def _spread(values: list[float | None]) -> Figure | None:
+def mean_and_spread(values: Sequence[float | None]) -> Figure | None:
+    """Over the seeds; None of nothing."""
     known = [value for value in values if value is not None]
     if not known:
         return None
@@ -112,3 +128,7 @@ def _spread(values: list[float | None]) -> Figure | None:
 
 def _difference(changed: Figure | None, reference: Figure | None) -> float | None:
     return None if changed is None or reference is None else changed.mean - reference.mean
+
+
+def _ratio(changed: Figure | None, reference: Figure | None) -> float | None:
+    return None if changed is None or reference is None or not reference.mean else changed.mean / reference.mean

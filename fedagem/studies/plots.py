@@ -1,72 +1,42 @@
-"""A study's pictures: how accuracy and forgetting develop from task to task."""
+"""A study's pictures, one line for each row and side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean
 
-from fedagem.errors import PlanError
-from fedagem.metrics import Matrix, average_accuracy, average_forgetting
-from fedagem.settings import suggestion
-from fedagem.studies.study import Study
-from fedagem.studies.study_runs import StudyRun
-
-Curve = Callable[[Matrix, int], float]
-"""What is shown after task t."""
-
-PLOTS: dict[str, list[tuple[str, int, Curve]]] = {
-    "progress": [
-        ("Acc, higher is better", 1, average_accuracy),
-        ("Fgt, lower is better", 2, average_forgetting),
-    ],
-    "first_task": [("accuracy on task 1", 1, lambda matrix, t: matrix[t][0])],
-    "current_task": [("accuracy on the current task", 1, lambda matrix, t: matrix[t][t - 1])],
-}
-"""Each picture's panels: title, first task with a value, curve."""
+from fedagem.metric_names import shown_name
+from fedagem.studies.curves import Curve
 
 
-def draw_study(study: Study, runs: Sequence[StudyRun], out: Path) -> list[Path]:
+def draw_curves(curves: Sequence[Curve], out: Path) -> list[Path]:
     """One picture per plan, scenario and kind of plot; lines are means over the seeds, dotted without Fed-A-GEM."""
-    pictures = []
-    for number, part in enumerate(study.parts):
-        matrices = _matrices([run for run in runs if run.part == number and run.finished])
-        for kind, curves in matrices.items():
-            for plot in study.plots:
-                if plot not in PLOTS:
-                    raise PlanError(f"the study {study.name} asks for the plot {plot!r}{suggestion(plot, PLOTS)}")
-                path = out / f"{part.plan}-{kind}-{plot}.png"
-                _draw(plot, kind, curves, path)
-                pictures.append(path)
-    return pictures
+    pictures: dict[str, list[Curve]] = {}
+    for curve in curves:
+        pictures.setdefault(f"{curve.plan}-{curve.scenario}-{curve.plot}.png", []).append(curve)
+    for name, shown in pictures.items():
+        _draw(shown, out / name)
+    return [out / name for name in pictures]
 
 
-def _matrices(runs: Sequence[StudyRun]) -> dict[str, dict[tuple[str, str], list[Matrix]]]:
-    """Accuracy matrices by scenario, then by row and side."""
-    found: dict[str, dict[tuple[str, str], list[Matrix]]] = {}
-    for run in runs:
-        for kind, matrix in run.results().get("accuracy_matrix", {}).items():
-            found.setdefault(kind, {}).setdefault((run.label, run.side), []).append(matrix)
-    return found
-
-
-def _draw(plot: str, kind: str, curves: dict[tuple[str, str], list[Matrix]], path: Path) -> None:
+def _draw(curves: Sequence[Curve], path: Path) -> None:
     from matplotlib.figure import Figure
 
-    panels = PLOTS[plot]
+    panels: dict[str, list[Curve]] = {}
+    for curve in curves:
+        panels.setdefault(curve.quantity, []).append(curve)
+    rows = list(dict.fromkeys(curve.row for curve in curves))
     figure = Figure(figsize=(4.8 * len(panels), 3.6), layout="constrained")
-    labels = sorted({label for label, _ in curves})
-    for axes, (title, first, curve) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        for (label, side), matrices in sorted(curves.items()):
-            tasks = range(first, min(len(matrix) for matrix in matrices))
-            values = [100 * mean(curve(matrix, t) for matrix in matrices) for t in tasks]
+    subplots = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (quantity, shown) in zip(subplots, panels.items(), strict=True):
+        for curve in shown:
             axes.plot(
-                tasks,
-                values,
-                "-o" if side == "with" else ":o",
-                color=f"C{labels.index(label) % 10}",
-                label=f"{label} + Fed-A-GEM" if side == "with" else label,
+                list(curve.points),
+                [point.mean for point in curve.points.values()],
+                "-o" if curve.side == "with" else ":o",
+                color=f"C{rows.index(curve.row) % 10}",
+                label=curve.name,
                 markersize=4,
             )
-        axes.set(title=f"{title} ({kind.replace('_', '-')})", xlabel="tasks learned", ylabel="%")
+        axes.set(title=f"{quantity} ({shown_name(curves[0].scenario)})", xlabel="tasks learned", ylabel="%")
         axes.grid(alpha=0.3)
     figure.axes[0].legend(fontsize="small")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedagem.studies.comparison import Line
-from fedagem.studies.plots import draw_study
+from fedagem.studies.curves import csv_curves, curves_of, markdown_curves
+from fedagem.studies.plots import draw_curves
 from fedagem.studies.study import Scale, Study
 from fedagem.studies.study_runs import StudyRun
 from fedagem.studies.tables import csv_table, latex_tables, markdown_tables
@@ -15,11 +16,13 @@ def write_report(
 ) -> list[Path]:
     """Write everything into `out` and say what was written."""
     out.mkdir(parents=True, exist_ok=True)
-    pictures = draw_study(study, runs, out)
+    curves = curves_of(study, runs)
+    pictures = draw_curves(curves, out)
     files = {
-        "report.md": _markdown(study, scales, command, runs, lines, pictures),
+        "report.md": _markdown(study, scales, command, runs, lines, markdown_curves(curves), pictures),
         "table.csv": csv_table(lines),
         "table.tex": latex_tables(lines),
+        "curves.csv": csv_curves(curves),
     }
     for name, content in files.items():
         (out / name).write_text(content, encoding="utf-8")
@@ -32,6 +35,7 @@ def _markdown(
     command: str,
     runs: Sequence[StudyRun],
     lines: Sequence[Line],
+    curves: str,
     pictures: Sequence[Path],
 ) -> str:
     seeds = sorted({run.seed for run in runs})
@@ -46,6 +50,7 @@ def _markdown(
         "\n".join(_settings(run, scale) for run, scale in _one_of_each_part(study, runs, scales)),
         "## Results",
         markdown_tables(lines),
+        *([curves] if curves else []),
         *(f"![{picture.stem}]({picture.name})" for picture in pictures),
     ]
     return "\n\n".join(text) + "\n"

@@ -19,10 +19,12 @@ SIDES = ("without", "with")
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of the paper, with its spread where one is given."""
+    """A number of the paper or of ours, with its spread where one is known."""
 
     mean: float
     spread: float | None = None
+    written: str | None = field(default=None, compare=False)
+    """The spread as the paper prints it."""
 
     @classmethod
     def parse(cls, value: Any, path: str) -> "Figure | None":
@@ -32,7 +34,7 @@ class Figure:
         found = re.fullmatch(r"(-?[\d.]+)(?:±([\d.]+))?", str(value))
         if not found:
             raise PlanError(f"{path} is {value!r}, but should be a number like 68.02 or 68.02±3.1.")
-        return cls(float(found[1]), float(found[2]) if found[2] else None)
+        return cls(float(found[1]), float(found[2]) if found[2] else None, found[2])
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,11 @@ class Part:
     """The row that rows without a side `without` are compared with."""
     scales: dict[str, Any] = field(default_factory=dict)
     """Where this part differs from the plan's usual scales."""
+
+    def name_of(self, row: Row, side: str) -> str:
+        """What one side of a row is called; a row that names a way of refining needs no mention of Fed-A-GEM."""
+        own = row.without is None and self.baseline is not None and not row.label.startswith(self.baseline)
+        return f"{row.label} + Fed-A-GEM" if side == "with" and not own else row.label
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ class StudyRun:
     part: int
     label: str
     side: str
+    name: str
+    """What its row and side are called in front of people."""
     seed: int
     plan_name: str
     plan: Plan
@@ -43,7 +45,7 @@ class StudyRun:
     @property
     def title(self) -> str:
         """What the run is called while it runs."""
-        return f"{self.plan_name}: {self.label}{' + Fed-A-GEM' if self.side == 'with' else ''}, seed {self.seed}"
+        return f"{self.plan_name}: {self.name}, seed {self.seed}"
 
     @property
     def finished(self) -> bool:
@@ -78,7 +80,8 @@ def runs_of(
                     if row.figures(side) is not None:
                         plan = resolve_plan(plan_file, row, side, scale, seed, assignments)
                         directory = out / "runs" / _directory_name(part, row, side, seed, plan)
-                        runs.append(StudyRun(number, row.label, side, seed, part.plan, plan, directory))
+                        name = part.name_of(row, side)
+                        runs.append(StudyRun(number, row.label, side, name, seed, part.plan, plan, directory))
     return runs
 
 

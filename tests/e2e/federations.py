@@ -96,7 +96,7 @@ def reached(run: Path, round_number: int) -> Callable[[], bool]:
 
 def outcome(run: Path) -> dict[str, Any]:
     """Everything that must not depend on how a run came about: metrics, models and the clients' memories."""
-    clock = {"seconds", "train_seconds", "bytes_down", "bytes_up"}
+    clock = {"seconds", "train_seconds", "buffer_gradient_seconds", "bytes_down", "bytes_up"}
     states = {}
     for path in sorted((run / "local_state").rglob("*.state")):
         state = read_state(path)

@@ -37,6 +37,7 @@ def rows_of_a_run():
             rows.append(row(r, "train", client, "bytes_up", up))
             rows.append(row(r, "train", client, "bytes_down", 50))
             rows.append(row(r, "train", client, "train_seconds", 1.5))
+            rows.append(row(r, "buffer_gradient", client, "buffer_gradient_seconds", 0.25))
         rows.append(row(r, "train", "federation", "seconds", 2.0))
         rows.append(row(r, "evaluate", "federation", "seconds", 0.25))
         # Evaluated in every round; only the task ends count.
@@ -82,6 +83,7 @@ def test_results_hold_what_the_run_has_shown(run):
     assert results["fwt"] == {"domain_il": pytest.approx(0.1)}
     assert results["seconds"] == pytest.approx(9.0)
     assert results["train_seconds"] == pytest.approx(12.0)
+    assert results["client_seconds"] == pytest.approx(14.0), "the buffer gradient costs time as well"
     assert results["bytes"] == {"down": 50, "up": 400}
 
 

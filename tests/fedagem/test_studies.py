@@ -1,21 +1,25 @@
 """Studies are data: every one of them resolves into plans that can run, and its tables say what was measured."""
 
 import csv
+import dataclasses
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
 import yaml
+from rich.console import Console
 
 from fedagem.errors import PlanError
 from fedagem.plan import collaborators
 from fedagem.studies.comparison import Line, compare
+from fedagem.studies.curves import csv_curves, curves_of, markdown_curves
 from fedagem.studies.estimate import Estimator
-from fedagem.studies.plots import draw_study
+from fedagem.studies.plots import draw_curves
 from fedagem.studies.study import Figure, Part, Row, Scale, Study, load_scale, load_study, plan_folder, study_names
 from fedagem.studies.study_runs import runs_of
-from fedagem.studies.tables import csv_table, latex_tables, markdown_tables
+from fedagem.studies.tables import csv_table, latex_tables, markdown_tables, terminal_tables
 
 PLANS = plan_folder()
 
@@ -212,7 +216,7 @@ def finished_study(tmp_path):
                 "rotated_mnist",
                 ["accuracy.domain_il", "train_seconds"],
                 [
-                    Row("FL", without=["60±1", None], with_=["70±2", None]),
+                    Row("FL", without=["60±1", None], with_=["70±1.95", None]),
                     Row("Other", set={"task_runner.settings.buffer.policy": "sliding_window"}, with_=[]),
                 ],
                 baseline="FL",
@@ -250,10 +254,10 @@ def test_tables_show_the_paper_beside_ours(tmp_path):
     assert float(rows[1]["our_difference"]) == pytest.approx(10), "compared with the baseline"
     assert rows[1]["direction_agrees"] == "-", "the paper has no number"
     assert float(rows[2]["ours_with"]) == pytest.approx(10.5), "seconds are no share"
-    assert "| FL | 60.00 ± 1.0 | 51.00 ± 1.4 | 70.00 ± 2.0 | 61.00 ± 1.4 | +10.00 | +10.00 | yes |" in markdown_tables(
+    assert "| FL | 60.00 ± 1 | 51.00 ± 1.4 | 70.00 ± 1.95 | 61.00 ± 1.4 | +10.00 | +10.00 | yes |" in markdown_tables(
         lines
     )
-    assert r"60.00$\pm$1.0" in latex_tables(lines)
+    assert r"60.00$\pm$1 &" in latex_tables(lines)
 
 
 def test_latex_has_no_bare_specials():
@@ -297,9 +301,79 @@ def test_damaged_results_are_derived_again_from_what_was_measured(tmp_path):
 
 def test_pictures_of_every_kind(tmp_path):
     study, runs = finished_study(tmp_path)
-    pictures = draw_study(study, runs, tmp_path / "plots")
+    pictures = draw_curves(curves_of(study, runs), tmp_path / "plots")
     assert [path.stem.rpartition("-")[2] for path in pictures] == ["progress", "first_task", "current_task"]
     assert all(path.stat().st_size > 5000 for path in pictures)
+
+
+def test_the_numbers_behind_the_pictures_are_kept(tmp_path):
+    study, runs = finished_study(tmp_path)
+    curves = curves_of(study, runs)
+    rows = list(csv.DictReader(io.StringIO(csv_curves(curves))))
+    chosen = [row for row in rows if (row["row"], row["side"], row["plot"]) == ("FL", "with", "first_task")]
+    assert [row["task"] for row in chosen] == ["1", "2"]
+    assert [float(row["mean"]) for row in chosen] == pytest.approx([61, 51])
+    assert float(chosen[0]["spread"]) == pytest.approx(1.41, abs=0.01)
+    assert {(row["plan"], row["scenario"]) for row in rows} == {("rotated_mnist", "domain_il")}
+    forgotten = [row for row in rows if row["quantity"].startswith("Fgt") and row["side"] == "without"]
+    assert [row["task"] for row in forgotten] == ["2"]
+    assert float(forgotten[0]["mean"]) == pytest.approx(10)
+    table = markdown_curves(curves)
+    assert "### rotated_mnist: accuracy on task 1 after each task, domain-IL" in table
+    assert "| FL + Fed-A-GEM | 61.00 | 51.00 |" in table
+    assert "| Other | 61.00 | 51.00 |" in table, "a way of refining is not called Fed-A-GEM"
+    assert "Acc" not in table, "the tables of results have it"
+
+
+def test_rows_named_after_the_baseline_are_called_after_fedagem_too(tmp_path):
+    names = {
+        study: {run.name for run in runs_of(load_study(PLANS, study), "smoke", 1, PLANS, tmp_path)}
+        for study in ("refinement", "first-task")
+    }
+    assert {"FL", "Average (always)", "Project (conflict), ours"} < names["refinement"]
+    assert {"FL", "FL, B = 10 + Fed-A-GEM"} < names["first-task"]
+
+
+def test_costs_compare_by_their_ratio(tmp_path):
+    runs = runs_of(load_study(PLANS, "computation"), "smoke", 1, PLANS, tmp_path)
+    for run in runs:
+        costs = {"without": (100.0, 4e7), "with": (110.0, 8e7)}[run.side]
+        results = {
+            "rounds": run.plan["aggregator"]["settings"]["rounds_to_train"],
+            "client_seconds": costs[0],
+            "refined_share": 0.5,
+            "bytes": {"up": costs[1], "down": costs[1]},
+        }
+        run.directory.mkdir(parents=True)
+        (run.directory / "results.json").write_text(json.dumps(results))
+    lines = {line.metric: line for line in compare(load_study(PLANS, "computation"), runs)}
+    assert lines["client_seconds"].our_ratio == pytest.approx(1.1)
+    assert lines["client_seconds"].paper_ratio == pytest.approx(1.072, abs=0.001)
+    assert lines["bytes.down"].our_ratio == pytest.approx(2)
+    assert lines["refined_share"].our_ratio is None
+    shown = markdown_tables(list(lines.values()))
+    assert "| FL | 4068.97 | 100.00 | 4362.23 | 110.00 | ×1.072 | ×1.100 | yes |" in shown
+    assert "| 40,000,000 | - | 80,000,000 | - | ×2.000 |" in shown
+
+
+@pytest.mark.parametrize("name", ["refinement", "communication", "computation"])
+def test_tables_are_whole_in_a_narrow_terminal(name):
+    study = load_study(PLANS, name)
+    lines = [
+        dataclasses.replace(
+            line, ours_without=Figure(61.25, 12.5), ours_with=Figure(71.5, 2.5), ours_reference=Figure(61.25, 12.5)
+        )
+        for line in compare(study, [])
+    ]
+    console = Console(width=80, file=io.StringIO(), record=True)
+    for table in terminal_tables(lines):
+        console.print(table)
+    shown = console.export_text()
+    assert "…" not in shown
+    assert all(len(text.rstrip()) <= 80 for text in shown.splitlines())
+    assert re.search(r"ours +61\.25±12\.5 +71\.50±2\.5 ", shown), "numbers stay in one piece"
+    words = shown.split()
+    assert all(word in words for part in study.parts for row in part.rows for word in row.label.split())
 
 
 def test_an_estimate_grows_with_the_work(tmp_path):

@@ -1,6 +1,7 @@
 """The task runner: what a client computes, sends and keeps, also when something goes wrong."""
 
 import copy
+import time
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,15 @@ def test_a_result_says_what_happened(make_runner):
     assert float(result[WEIGHT]["weight"]) == float(metrics["samples"]) == float(metrics["buffer"]) == 96
     assert metrics["loss"] == pytest.approx(metrics["loss/classification"] + metrics["loss/replay"])
     assert metrics["refined_share"] == 0
+
+
+def test_what_the_buffer_gradient_costs_is_told(make_runner):
+    runner = make_runner()
+    initial = model_of(runner)
+    train(runner, 0, initial)
+    began = time.monotonic()
+    seconds = buffer_gradient(runner, 1, initial)[METRIC]["buffer_gradient_seconds"]
+    assert 0 < seconds <= time.monotonic() - began
 
 
 def test_an_empty_buffer_counts_for_nothing(make_runner):

@@ -49,6 +49,7 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
         self, col_name: str, round_num: int, input_tensor_dict: dict[str, Array], publishes: list[str]
     ) -> Results:
         """Stage 1: g_ref^k at the global model; a client without one (an empty buffer) counts for nothing."""
+        began = time.monotonic()
         self._load_model(input_tensor_dict)
         learner = self._learner(col_name, round_num, "buffer_gradient")
         gradient = None
@@ -59,7 +60,14 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
             logger.error("Round %s: %s The client contributes no buffer gradient.", round_num, problem)
         weight = 0 if gradient is None else min(len(learner.buffer), self.settings.buffer_gradient_samples)
         g_ref = torch.zeros(self.worker.model.size) if gradient is None else gradient
-        return self._label(round_num, {EXCHANGE: {"g_ref": g_ref.numpy()}, WEIGHT: {"weight": np.float32(weight)}})
+        return self._label(
+            round_num,
+            {
+                EXCHANGE: {"g_ref": g_ref.numpy()},
+                METRIC: {"buffer_gradient_seconds": np.float64(time.monotonic() - began)},
+                WEIGHT: {"weight": np.float32(weight)},
+            },
+        )
 
     def train(
         self,
