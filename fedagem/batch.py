@@ -6,17 +6,13 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column
-
+from fedagem.batch_view import BatchView
 from fedagem.federation import start_federation, start_simulation
 from fedagem.plan import Plan
 from fedagem.processes import ProcessGroup
 from fedagem.results import rounds_in_results, write_final_results
 from fedagem.run_directory import create_run, resume_run
 from fedagem.run_watch import RunWatch
-from fedagem.slow_progress import slow_progress
 
 
 @dataclass(frozen=True)
@@ -52,24 +48,14 @@ def run_jobs(jobs: Sequence[Job], parallel: int) -> None:
             resume_run(job.directory, job.plan)
     todo = list({job.directory: job for job in jobs if not job.finished}.values())
     stop = threading.Event()
-    with _progress() as progress, ThreadPoolExecutor(max_workers=parallel) as pool:
-        overall = progress.add_task("runs", total=len(jobs), completed=len(jobs) - len(todo), facts="")
+    with BatchView(len(jobs), len(jobs) - len(todo)) as view, ThreadPoolExecutor(max_workers=parallel) as pool:
 
         def one(job: Job) -> None:
             if stop.is_set():
                 raise _StoppedError
-            rounds, watch = job.plan["aggregator"]["settings"]["rounds_to_train"], RunWatch(job.directory)
-            bar = progress.add_task(job.title, total=rounds, facts=watch.stage)
-
-            def show() -> None:
-                if watch.look():
-                    progress.update(bar, completed=watch.rounds, facts=watch.summary())
-
-            try:
-                _run(job, stop, show)
-            finally:
-                progress.remove_task(bar)
-            progress.advance(overall)
+            rounds = job.plan["aggregator"]["settings"]["rounds_to_train"]
+            with view.run(job.title, RunWatch(job.directory), rounds) as bar:
+                _run(job, stop, lambda: view.refresh(bar))
 
         futures = [pool.submit(one, job) for job in todo]
         try:
@@ -99,17 +85,3 @@ def _run(job: Job, stop: threading.Event, show: Callable[[], None]) -> None:
             start_simulation(group, job.workers)
         group.wait(refresh)
     write_final_results(job.directory)
-
-
-def _progress() -> Progress:
-    return slow_progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=12),
-        MofNCompleteColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn(
-            "{task.fields[facts]}", table_column=Column(no_wrap=False)
-        ),  # on a narrow screen, this one gives way
-        console=Console(stderr=True),
-    )

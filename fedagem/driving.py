@@ -1,8 +1,14 @@
 """The settings of a driving plan: which frames each vehicle learns from, what is evaluated, and what is recorded."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from fedagem.errors import PlanError
+
+
+def has_vehicles(plan: dict[str, Any]) -> bool:
+    """Whether it is a driving plan: vehicles learn from frames, driven live or replayed."""
+    return "vehicles" in plan["data_loader"]["settings"]
 
 
 @dataclass(frozen=True)

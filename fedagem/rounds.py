@@ -44,3 +44,14 @@ class RoundSettings:
     def __post_init__(self) -> None:
         if not self.stages:
             raise PlanError("assigner.settings.stages is empty: a round needs at least one stage.")
+
+    def stage_after(self, round_number: int, name: str) -> tuple[int, str] | None:
+        """The round and the name of the stage that follows the one that is over; None where nothing ever follows."""
+        names = [stage.name for stage in self.stages]
+        place = names.index(name) if name in names else -1
+        if later := [stage.name for stage in self.stages[place + 1 :] if stage.runs_in(round_number)]:
+            return round_number, later[0]
+        for number in range(round_number + 1, round_number + 1 + max(stage.every for stage in self.stages)):
+            if due := [stage.name for stage in self.stages if stage.runs_in(number)]:
+                return number, due[0]
+        return None

@@ -7,26 +7,39 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from fedagem.driving import has_vehicles
 from fedagem.metric_names import shown_name
+from fedagem.rounds import RoundSettings
+from fedagem.run_directory import plan_of_run
+from fedagem.settings import parse_settings
 
 
 class RunWatch:
     """`look` takes in what was written since the last look."""
 
     def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._path = directory / "metrics.jsonl"
+        self._rounds: RoundSettings | None = None
+        self._epochs, self._last = 1, 0
+        self.counts = "samples × epochs"
+        """What the clients' `samples` are: frames of vehicles, or samples that count once for each epoch."""
         self._position = 0
         self._file_number: int | None = None
         self.clients: dict[str, dict[str, float]] = defaultdict(dict)
         """What each client reported last, by metric."""
         self._scores: dict[str, float] = {}
         self.stage = "starting"
+        """What is under way: a row tells that its stage is over, and the plan which one follows."""
         self.rounds = 0
+        """How many are over."""
 
     def look(self) -> bool:
         """Whether there was something new."""
         if not self._path.exists():
             return False
+        if self._rounds is None:
+            self._read_plan()
         with self._path.open("rb") as file:
             self._start_over_if_replaced(os.fstat(file.fileno()))
             file.seek(self._position)
@@ -64,7 +77,20 @@ class RunWatch:
             self._scores[metric] = value
         elif row["stage"] == "train" and row["client"] != "federation":
             if metric == "samples":
-                value += self.clients[row["client"]].get(metric, 0.0)
+                value = value / self._epochs + self.clients[row["client"]].get(metric, 0.0)
             self.clients[row["client"]][metric] = value
-        self.stage = f"{row['stage']} done"
-        self.rounds = int(row["round"]) + int(row["stage"] in {"train", "evaluate"})
+        self._go_on(int(row["round"]), row["stage"])
+
+    def _go_on(self, round_number: int, over: str) -> None:
+        """Find what is under way now that a stage is over; rows of a stage come all at once, at its end."""
+        following = self._rounds.stage_after(round_number, over) if self._rounds else None
+        self.rounds, stage = following or (round_number + 1, "end")
+        self.stage = f"round {self.rounds + 1}: {stage}" if self.rounds < self._last else "all rounds done"
+
+    def _read_plan(self) -> None:
+        """The run's own plan, which is there before its first row."""
+        plan, _ = plan_of_run(self._directory)
+        self._rounds = parse_settings(RoundSettings, plan["assigner"]["settings"], "assigner.settings")
+        self._last = plan["aggregator"]["settings"]["rounds_to_train"]
+        if has_vehicles(plan):
+            self._epochs, self.counts = plan["data_loader"]["settings"].get("epochs", 1), "frames"
