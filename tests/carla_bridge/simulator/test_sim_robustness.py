@@ -24,6 +24,7 @@ from carla_bridge.simulator.town import build_town
 from carla_bridge.simulator.traffic_manager import TrafficManagerMethods
 from carla_bridge.simulator.world import World
 from tests.carla_bridge.simulator.client_tools import at, blueprint, connect, fresh, listening
+from tests.carla_bridge.simulator.raw_rpc import Rpc
 
 pytest_plugins = ("tests.carla_bridge.simulator.servers",)
 REQUESTS = (
@@ -40,29 +41,6 @@ REQUESTS = (
     msgpack.packb([0, 1, 5, []]),
     msgpack.packb([0, 1, "version", {}]),
 )
-
-
-class Rpc:
-    """A client that can say anything."""
-
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-        self._unpacker = msgpack.Unpacker(strict_map_key=False)
-        self._number = 0
-
-    def call(self, method, *arguments, metadata=([False],)):
-        self._number += 1
-        self.socket.sendall(msgpack.packb([0, self._number, method, [*metadata, *arguments]]))
-        while True:
-            for reply in self._unpacker:
-                assert reply[:2] == [1, self._number], reply
-                return reply[2], reply[3]
-            data = self.socket.recv(1 << 16)
-            assert data, "the server closed the connection"
-            self._unpacker.feed(data)
-
-    def close(self):
-        self.socket.close()
 
 
 def assert_alive(port):
@@ -357,7 +335,7 @@ def test_a_world_that_fails_once_goes_on(caplog):
 
 
 VICTIM = """
-import sys, carla
+import sys, threading, carla
 client = carla.Client("127.0.0.1", int(sys.argv[1]), 4)
 client.set_timeout(30)
 world = client.get_world()
@@ -365,8 +343,10 @@ library = world.get_blueprint_library()
 camera = library.find("sensor.camera.rgb")
 camera.set_attribute("image_size_x", "1280"); camera.set_attribute("image_size_y", "720")
 sensor = world.spawn_actor(camera, carla.Transform())
-sensor.listen(lambda image: None)
+streaming = threading.Event()
+sensor.listen(lambda image: streaming.set())
 manager = client.get_trafficmanager()
+streaming.wait()
 print("ready", flush=True)
 while True:
     world.wait_for_tick()
@@ -392,7 +372,6 @@ def test_a_killed_client_leaves_the_others_alone(new_server, isolated):
         victim = subprocess.Popen([sys.executable, "-c", VICTIM, str(server.port)], stdout=subprocess.PIPE, text=True)
         assert victim.stdout is not None
         assert victim.stdout.readline() == "ready\n"
-        time.sleep(0.5)
         os.kill(victim.pid, signal.SIGKILL)
         victim.wait()
         victim.stdout.close()
