@@ -6,16 +6,19 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 import yaml
 from matplotlib.figure import Figure
 
-from fedagem.comparison import Overview, comparison_figure, overview, shift_note, summarise_comparison
+from fedagem.comparison import Overview, comparison_figure, overview, summarise_comparison
+from fedagem.driving import has_vehicles
 from fedagem.errors import FedAGemError
 from fedagem.metric_names import shown_name
+from fedagem.preparation import preparation_seconds
 from fedagem.report import label_of_plan
+from fedagem.report_answer import answer, lost, question
+from fedagem.report_setting import setting_of
 from fedagem.results import read_metrics
 from fedagem.run_directory import plan_of_run
 from fedagem.spread import spread
@@ -30,8 +33,8 @@ def write_page(directories: Sequence[Path], path: Path) -> Path:
     shown = overview(summary)
     of_last = f" of the last run, {_name(directories[-1])}" if len(directories) > 1 else ""
     sections = [
-        f"<h1>{_question(plan, summary)}</h1>",
-        f'<p class="lead">{html.escape(_answer(summary))}</p>',
+        f"<h1>{html.escape(question(plan, summary))}</h1>",
+        f'<p class="lead">{html.escape(answer(plan, summary))}</p>',
         _section("Setting", _setting(directories, name, summary)),
         _section("Curves", f"<figure>{_svg(comparison_figure(directories))}</figure>{_paragraph(_reading(summary))}"),
         _section(shown.title, _overview(shown)),
@@ -91,85 +94,10 @@ def _cell(text: str) -> str:
     return html.escape(text).replace("± ", "±&nbsp;")
 
 
-def _question(plan: dict[str, Any], summary: dict[str, Any]) -> str:
-    if summary["shift_round"] is not None:
-        return "One car gets on the highway: does the federation forget the city?"
-    if "vehicles" in plan["data_loader"]["settings"]:
-        return "What has the federation learned to see?"
-    return "Task after task: does the federation forget the first ones?"
-
-
-def _answer(summary: dict[str, Any]) -> str:
-    """One sentence per method: on its earlier tasks, or on the first domain."""
-    if summary["tasks"]:
-        return " ".join(
-            _answer_of_tasks(label, kind, metrics)
-            for label, kinds in summary["tasks"].items()
-            for kind, metrics in kinds.items()
-        )
-    if summary["shift_round"] is not None and not summary["shift_reached"]:
-        note = shift_note(summary)
-        return f"{note[0].upper()}{note[1:]}. So there is nothing to say yet about what was forgotten."
-    parts = []
-    for label, curves in summary["methods"].items():
-        name = next((n for n in curves if n != "map_50/all"), None)
-        if name and (levels := {moment: mean(values) for moment, values in curves[name].items()}):
-            before = f"{levels['before']:.3f} before the shift, " if "before" in levels else ""
-            end = levels["after"] if "after" in levels else levels["end"]
-            parts.append(f"{label}: {shown_name(name)} {before}{end:.3f} at the end")
-    return "; ".join(parts) + "." if parts else "Nothing was evaluated."
-
-
-def _answer_of_tasks(label: str, kind: str, metrics: dict[str, list[float]]) -> str:
-    what = f"{label} ({shown_name(kind)})"
-    if not metrics["accuracy"]:
-        return f"{what}: no task was learned to its end."
-    accuracy = f"{100 * mean(metrics['accuracy']):.1f} % over all tasks learned"
-    if not metrics["forgetting"]:
-        return f"{what}: {accuracy}; with a single task there is nothing to forget."
-    lost = 100 * mean(metrics["forgetting"])
-    deviation = 100 * stdev(metrics["forgetting"]) if len(metrics["forgetting"]) > 1 else 0.0
-    answer = "no" if lost <= 0 else "yes" if lost > deviation else "not clearly"
-    change = f"{abs(lost):.1f} points {'below' if lost > 0 else 'above'} their previous best"
-    return f"{what}: {answer}, earlier tasks end {change}; {accuracy}."
-
-
 def _setting(directories: Sequence[Path], name: str, summary: dict[str, Any]) -> str:
-    plans = [plan_of_run(directory)[0] for directory in directories]
-    plan = plans[-1]
-    loader, training = plan["data_loader"]["settings"], plan["task_runner"]["settings"]
-    shift = summary["shift_round"]
-    facts = {
-        "plan": name,
-        "clients": ", ".join(loader.get("vehicles", [])) or loader.get("clients"),
-        "rounds": plan.get("aggregator", {}).get("settings", {}).get("rounds_to_train"),
-        "shift at round": f"{shift} (not reached)" if shift is not None and not summary["shift_reached"] else shift,
-        "seconds per round": loader.get("seconds_per_round"),
-        "begins with": _beginning(plan),
-        "model": training["model"]["template"],
-        "buffer": _buffers(plans),
-        "optimiser": ", ".join(f"{k} {v}" for k, v in training.get("optimizer", {}).items()),
-        "seeds": ", ".join(map(str, summary["seeds"])),
-    }
-    rows = (f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items() if v is not None)
+    facts = setting_of([plan_of_run(directory)[0] for directory in directories], name, summary)
+    rows = (f"<dt>{html.escape(key)}</dt><dd>{html.escape(value)}</dd>" for key, value in facts.items())
     return f"<dl>{''.join(rows)}</dl>"
-
-
-def _buffers(plans: Sequence[dict[str, Any]]) -> str:
-    """How much a client keeps: one number, or one for each method."""
-    capacities = {
-        label_of_plan(plan): plan["task_runner"]["settings"].get("buffer", {}).get("capacity", 200) for plan in plans
-    }
-    if len(set(capacities.values())) == 1:
-        return str(capacities.popitem()[1])
-    return ", ".join(f"{capacity} ({label})" for label, capacity in capacities.items())
-
-
-def _beginning(plan: dict[str, Any]) -> str | None:
-    if chosen := plan.get("warm_up"):
-        return f"a model warmed up by {chosen['rounds']} passes over {chosen['seconds']} s of the first region"
-    given = plan["task_runner"]["settings"].get("initial_model")
-    return f"the model {given}" if given else None
 
 
 def _reading(summary: dict[str, Any]) -> str:
@@ -196,19 +124,15 @@ def _forgetting(summary: dict[str, Any]) -> str:
     if not names:
         return ""
     rows = [
-        [label, *(spread(_lost(curves.get(name, {})), digits=3) for name in names)] for label, curves in methods.items()
+        [label, *(spread(lost(curves.get(name, {})), digits=3) for name in names)] for label, curves in methods.items()
     ]
     meaning = "The level before the shift less the level at the end: positive is a loss, negative a gain."
     return _grid([("method", ""), *((shown_name(name), "") for name in names)], rows) + _paragraph(meaning)
 
 
-def _lost(levels: dict[str, list[float]]) -> list[float]:
-    return [before - after for before, after in zip(levels.get("before", []), levels.get("after", []), strict=False)]
-
-
 def _pictures(directory: Path) -> str:
     plan, _ = plan_of_run(directory)
-    if "vehicles" not in plan["data_loader"]["settings"]:
+    if not has_vehicles(plan):
         return ""
     from fedagem.commands.before_and_after import before_and_after
 
@@ -240,9 +164,15 @@ def _costs(directories: Sequence[Path], plan: dict[str, Any]) -> str:
         stages = ", ".join(f"{stage} {value:.0f} s" for stage, value in seconds.items())
         traffic = f"{megabytes['bytes_up']:.0f} MB up, {megabytes['bytes_down']:.0f} MB down"
         rows.append([_name(directory), stages, traffic])
-    left_out = "Recording drives and warming up a model come before the rounds and are not in these times."
-    driving = "vehicles" in plan["data_loader"]["settings"]
-    return _grid([("run", ""), ("time by stage", ""), ("traffic", "")], rows) + _paragraph(left_out if driving else "")
+    before = _preparation(directories) if has_vehicles(plan) else ""
+    return _grid([("run", ""), ("time by stage", ""), ("traffic", "")], rows) + _paragraph(before)
+
+
+def _preparation(directories: Sequence[Path]) -> str:
+    """What drives and warm-ups took before the rounds."""
+    left_out = "Recording drives and warming up a model come before the rounds and are not in these times"
+    parts = [f"{name} {seconds:.0f} s" for name, seconds in preparation_seconds(directories).items()]
+    return f"{left_out}: {', '.join(parts)}." if parts else f"{left_out}."
 
 
 def _svg(figure: Figure) -> str:

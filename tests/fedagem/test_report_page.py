@@ -15,8 +15,12 @@ import yaml
 from rich.console import Console
 
 from fedagem.comparison import comparison_table, summarise_comparison
+from fedagem.plan import load_plan
 from fedagem.report_page import write_page
+from fedagem.report_setting import setting_of
 from fedagem.tensorboard_log import write_tensorboard
+from models.tiny_yolo import TinyYolo
+from tests.fedagem.detection.test_before_and_after import CONFIG, write_drive
 
 
 def make_run(directory: Path, method: str, losses_after_shift: float, rounds: int = 6, seed: int = 0) -> Path:
@@ -89,15 +93,43 @@ def shown_table(runs: list[Path]) -> str:
     return console.export_text()
 
 
+def change_plan_of(run: Path, section: str, **settings: Any) -> None:
+    """Put settings into a section of the frozen plan of a run."""
+    frozen = run / "plan" / "plan.yaml"
+    plan = yaml.safe_load(frozen.read_text())
+    plan.setdefault(section, {}).setdefault("settings", {}).update(settings)
+    frozen.write_text(yaml.safe_dump(plan))
+
+
+def add_pictures(run: Path, drives: Path) -> None:
+    """Let a run have a last model, and frames that it was evaluated on."""
+    from openfl.protocols import utils
+
+    from src.pipeline import ExactPipeline
+
+    arrays = {name: value.numpy() for name, value in TinyYolo.of(CONFIG).state_dict().items()}
+    (run / "save").mkdir()
+    utils.dump_proto(utils.construct_model_proto(arrays, 3, ExactPipeline()), str(run / "save" / "last.pbuf"))
+    change_plan_of(
+        run, "task_runner", model={"template": "models.tiny_yolo.TinyYolo", "settings": CONFIG.to_settings()}
+    )
+    change_plan_of(run, "data_loader", evaluation={"paths": {"city": [str(drives)]}})
+
+
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
     runs = [make_run(tmp_path / "fedavg", "fedavg", 0.3), make_run(tmp_path / "der", "der", 0.0)]
+    write_drive(tmp_path / "drives" / "short", 1, 4)
+    for run in runs:
+        add_pictures(run, tmp_path / "drives")
     return write_page(runs, tmp_path / "report.html")
 
 
 def test_the_page_tells_what_was_lost(page: Path) -> None:
     text = page.read_text()
-    assert "fedavg: mAP@0.5 city 0.300 before the shift, 0.250 at the end" in text
+    assert "fedavg: mAP@0.5 city ends 0.050 below its level before the shift, at 0.250." in text
+    assert "der + Fed-A-GEM: mAP@0.5 city ends 0.250 above its level before the shift, at 0.550." in text
+    assert "This is a single seed" in text
     lost = text[text.index("What was forgotten") :]
     assert re.findall(r"<th rowspan=2>(.*?)</th>", lost)[:4] == [
         "method",
@@ -114,9 +146,81 @@ def test_the_page_tells_what_was_lost(page: Path) -> None:
     assert "<carla" not in text
 
 
+@pytest.mark.parametrize(
+    ("losses", "verdict"),
+    [
+        ((0.3, 0.35), "yes, mAP@0.5 city ends 0.075 below its level before the shift, at 0.225."),
+        ((0.0, 0.6), "not clearly, mAP@0.5 city ends 0.050 below"),
+        ((0.0, 0.1), "no, mAP@0.5 city ends 0.200 above"),
+    ],
+)
+def test_a_loss_counts_if_it_is_larger_than_the_spread_of_the_seeds(
+    tmp_path: Path, losses: tuple[float, float], verdict: str
+) -> None:
+    runs = [make_run(tmp_path / f"{seed}", "fedavg", loss, seed=seed) for seed, loss in enumerate(losses)]
+    text = write_page(runs, tmp_path / "report.html").read_text()
+    assert f"fedavg: {verdict}" in text
+    assert "single seed" not in text
+
+
+def test_the_answer_is_about_the_domain_that_vehicles_begin_in(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", "fedavg", 0.3)
+    change_plan_of(run, "data_loader", domains=["highway", "city"])
+    text = write_page([run], tmp_path / "report.html").read_text()
+    assert "fedavg: mAP@0.5 highway ends 0.125 above" in text
+
+
+def test_what_came_before_the_rounds_is_among_the_costs(tmp_path: Path) -> None:
+    """The drives are as long as their recorder wrote down, the warm-up as its own rounds."""
+    for name, seconds in (("drive", 95.4), ("evaluation", 60.2), ("first-region", 40.0)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "recording.json").write_text(json.dumps({"wall_seconds": seconds}))
+    warm_up, run = make_run(tmp_path / "warm-up", "fedavg", 0.0), make_run(tmp_path / "run", "fedavg", 0.0)
+    change_plan_of(
+        warm_up, "data_loader", snippets={"vehicle_1": [{"paths": [str(tmp_path / "first-region" / "vehicle_1")]}]}
+    )
+    change_plan_of(
+        run,
+        "data_loader",
+        snippets={v: [{"paths": [str(tmp_path / "drive" / v)]}] for v in ("vehicle_1", "vehicle_2")},
+        evaluation={"paths": {"city": [str(tmp_path / "evaluation" / "city_1")]}},
+    )
+    change_plan_of(run, "task_runner", initial_model=str(warm_up / "save" / "last.pbuf"))
+    plan = yaml.safe_load((run / "plan" / "plan.yaml").read_text()) | {"warm_up": {"rounds": 6, "seconds": 40}}
+    (run / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan))
+    text = write_page([run], tmp_path / "report.html").read_text()
+    assert "are not in these times: first-region 40 s, warm-up 15 s, drive 95 s, evaluation 60 s." in text
+
+
+def test_the_setting_of_a_drive_is_told(repository: Path) -> None:
+    der = load_plan(repository / "plan" / "carla_demo.yaml")
+    summary = {"shift_round": 4, "shift_reached": True, "seeds": [0]}
+    told = setting_of([der], "carla_demo", summary)
+    assert told["frames from"] == "the embedded simulator"
+    assert told["seed of the drive"] == "11"
+    assert told["evaluated on"].startswith("about 300 frames each of city and highway: 100 s of driving")
+    assert told["method's settings"] == "replay batch 8, coefficient 2"
+    assert told["samples of a buffer gradient"] == "32"
+    server = load_plan(repository / "plan" / "carla.yaml")
+    server["carla"] |= {"simulator": None, "host": "far", "port": 2000, "town": "Town04"}
+    assert setting_of([server], "carla", summary)["frames from"] == "CARLA at far:2000, Town04"
+    recorded = load_plan(repository / "plan" / "carla_snippets.yaml")
+    told = setting_of([recorded], "carla_snippets", summary)
+    assert "carla_snippets/Town04" in told["frames from"]
+    assert told["evaluated on"].endswith("highway: carla_snippets/Town04 (only frames kept out of training)")
+
+
+def test_frames_that_are_on_another_machine_are_missed_in_a_sentence(page: Path, tmp_path: Path) -> None:
+    assert page.read_text().count("<img ") == 2 * 2 * 2, "two frames, the truth and what each of two methods sees"
+    shutil.rmtree(tmp_path / "drives")
+    text = write_page([tmp_path / "der"], page).read_text()
+    assert "There are no pictures: " in text
+    assert "<img " not in text
+
+
 def test_what_belongs_to_one_method_is_not_shown_as_everybodys(page: Path) -> None:
     text = page.read_text()
-    assert "<dt>buffer</dt><dd>0 (fedavg), 200 (der + Fed-A-GEM)</dd>" in text
+    assert "<dt>buffer</dt><dd>0 (fedavg); 200 (der + Fed-A-GEM)</dd>" in text
     assert "<h2>The plan of the last run, der</h2>" in text
 
 
@@ -178,6 +282,7 @@ def test_a_browser_shows_the_page_without_errors_or_requests(page: Path, tmp_pat
     picture = tmp_path / "page.png"
     shown = browse(page.as_uri(), tmp_path, "--window-size=390,2400", f"--screenshot={picture}")
     assert "default-src 'none'" in page.read_text(), "the page itself forbids requests; one would be a console error"
+    assert "data:image/jpeg" in page.read_text()
     assert "CONSOLE" not in shown.stderr
     pixels = cv2.imread(str(picture))
     assert pixels is not None
