@@ -4,10 +4,15 @@
 
 40 vehicles on autopilot and 20 walkers move all the time; every image of a tick is received before the next one.
 CPU time is shown beside the rate, because a busy machine changes the one and not the other.
+
+The client library can abort its process, so the client has one of its own; if that does not come to the end, the last
+line tells its exit code, the server's, and what the server had to say.
 """
 
 import argparse
+import faulthandler
 import json
+import multiprocessing
 import os
 import queue
 import subprocess
@@ -30,26 +35,42 @@ def main() -> None:
     options.add_argument("--ticks", type=int, default=300, help="ticks per measurement of speed")
     options.add_argument("--soak", type=int, default=20_000, help="ticks of the measurement of memory")
     arguments = options.parse_args()
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryFile("w+") as complaints:
         os.environ["HOME"] = home  # the client keeps the walkers' mesh there
         start = time.perf_counter()
         server = subprocess.Popen(
             [sys.executable, "-m", "carla_bridge.cli", "simulator", "--port", "0"],
             stdout=subprocess.PIPE,
+            stderr=complaints,
             text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         try:
             assert server.stdout is not None
             port = int(server.stdout.readline().split(":")[1].split(",")[0])
-            listening = time.perf_counter() - start
-            report("start-up", seconds_to_listen=listening)
-            measure(port, psutil.Process(server.pid), start, arguments.ticks, arguments.soak)
+            report("start-up", seconds_to_listen=time.perf_counter() - start)
+            client = multiprocessing.get_context("spawn").Process(
+                target=run_client, args=(port, server.pid, start, arguments.ticks, arguments.soak)
+            )
+            client.start()
+            client.join()
+            ended = server.poll()
         finally:
             server.terminate()
             server.wait()
+        if client.exitcode:
+            complaints.seek(0)
+            codes = {"client_exit_code": client.exitcode, "server_exit_code": ended}
+            print(json.dumps({"benchmark": "failed", **codes, "server_stderr": complaints.read()}), flush=True)
+            sys.exit(1)
+
+
+def run_client(port: int, server: int, start: float, ticks: int, soak: int) -> None:
+    """Measure, and leave without the client library's static destructors, which may abort."""
+    faulthandler.enable()
+    measure(port, psutil.Process(server), start, ticks, soak)
     sys.stdout.flush()
-    os._exit(0)  # the client library may abort in its static destructors; nothing is left to do
+    os._exit(0)
 
 
 def report(name: str, **figures: float) -> None:
