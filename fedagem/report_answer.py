@@ -19,17 +19,17 @@ def question(plan: dict[str, Any], summary: dict[str, Any]) -> str:
     return "Task after task: does the federation forget the first ones?"
 
 
-def answer(plan: dict[str, Any], summary: dict[str, Any]) -> str:
+def answer(plan: dict[str, Any], summary: dict[str, Any]) -> list[str]:
     """One sentence per method: on its earlier tasks, or on the domain that the vehicles begin in."""
     if summary["tasks"]:
-        return " ".join(
+        return [
             _answer_of_tasks(label, kind, metrics)
             for label, kinds in summary["tasks"].items()
             for kind, metrics in kinds.items()
-        )
+        ]
     if summary["shift_round"] is not None and not summary["shift_reached"]:
         note = shift_note(summary)
-        return f"{note[0].upper()}{note[1:]}. So there is nothing to say yet about what was forgotten."
+        return [f"{note[0].upper()}{note[1:]}. So there is nothing to say yet about what was forgotten."]
     first = _first_domain(plan)
     sentences = [
         _answer_of_domain(label, name, curves[name])
@@ -38,7 +38,7 @@ def answer(plan: dict[str, Any], summary: dict[str, Any]) -> str:
     ]
     if sentences and summary["shift_reached"] and len(summary["seeds"]) == 1:
         sentences.append("This is a single seed: how much of it is chance, only more of them can tell.")
-    return " ".join(sentences) or "Nothing was evaluated."
+    return sentences or ["Nothing was evaluated."]
 
 
 def lost(levels: dict[str, list[float]]) -> list[float]:

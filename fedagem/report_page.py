@@ -34,7 +34,7 @@ def write_page(directories: Sequence[Path], path: Path) -> Path:
     of_last = f" of the last run, {_name(directories[-1])}" if len(directories) > 1 else ""
     sections = [
         f"<h1>{html.escape(question(plan, summary))}</h1>",
-        f'<p class="lead">{html.escape(answer(plan, summary))}</p>',
+        f'<p class="lead">{"<br>".join(map(html.escape, answer(plan, summary)))}</p>',
         _section("Setting", _setting(directories, name, summary)),
         _section("Curves", f"<figure>{_svg(comparison_figure(directories))}</figure>{_paragraph(_reading(summary))}"),
         _section(shown.title, _overview(shown)),

@@ -62,7 +62,7 @@ def _evaluated_on(plan: _Plan) -> str | None:
         seconds, vehicles = driving["evaluation_seconds"], driving.get("evaluation_vehicles", 1)
         frames = seconds * vehicles * frames_per_second(plan)
         regions = " and ".join(driving.get("evaluation_regions", ["city", "highway"]))
-        return f"about {frames:g} frames each of {regions}: {seconds:g} s of driving, vehicles at once: {vehicles}"
+        return f"about {frames:g} frames each of {regions}: {vehicles} x {seconds:g} s of driving"
     evaluation = loader.get("evaluation", {})
     folders = "; ".join(f"{domain}: {', '.join(paths)}" for domain, paths in evaluation.get("paths", {}).items())
     held_out = " (only frames kept out of training)" if evaluation.get("held_out_only") else ""

@@ -127,7 +127,7 @@ def page(tmp_path: Path) -> Path:
 
 def test_the_page_tells_what_was_lost(page: Path) -> None:
     text = page.read_text()
-    assert "fedavg: mAP@0.5 city ends 0.050 below its level before the shift, at 0.250." in text
+    assert "fedavg: mAP@0.5 city ends 0.050 below its level before the shift, at 0.250.<br>" in text
     assert "der + Fed-A-GEM: mAP@0.5 city ends 0.250 above its level before the shift, at 0.550." in text
     assert "This is a single seed" in text
     lost = text[text.index("What was forgotten") :]
@@ -198,7 +198,7 @@ def test_the_setting_of_a_drive_is_told(repository: Path) -> None:
     told = setting_of([der], "carla_demo", summary)
     assert told["frames from"] == "the embedded simulator"
     assert told["seed of the drive"] == "11"
-    assert told["evaluated on"].startswith("about 300 frames each of city and highway: 100 s of driving")
+    assert told["evaluated on"] == "about 300 frames each of city and highway: 3 x 100 s of driving"
     assert told["method's settings"] == "replay batch 8, coefficient 2"
     assert told["samples of a buffer gradient"] == "32"
     server = load_plan(repository / "plan" / "carla.yaml")
