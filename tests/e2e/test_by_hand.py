@@ -1,5 +1,7 @@
 """The README's walk through `fx` on several machines, in two separate workspace folders."""
 
+import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -17,11 +19,30 @@ FEDAGEM = str(Path(sys.executable).with_name("fedagem"))
 SECONDS = 300
 
 
-def fx(folder: Path, *arguments: str) -> str:
-    """Run an fx command to its end; it must succeed."""
-    done = subprocess.run([FX, *arguments], cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
+def fx(folder: Path, arguments: list[str]) -> None:
+    """Run an fx command to its end, with yes to whatever it asks; it must succeed."""
+    done = subprocess.run(
+        [FX, *arguments], cwd=folder, input="y\n", capture_output=True, text=True, timeout=SECONDS, check=False
+    )
     assert done.returncode == 0, f"fx {' '.join(arguments)}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done.stdout
+
+
+class WalkThrough:
+    """The commands of the README, block by block, with this machine's name and the names of its collaborators."""
+
+    def __init__(self, readme: Path) -> None:
+        section = readme.read_text().partition("## On several machines")[2].partition("\n## ")[0]
+        blocks = re.findall(r"^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+        self.aggregator, self.collaborator, self.signing, self.start = (_commands(block) for block in blocks[:4])
+
+
+def _commands(block: str) -> list[str]:
+    return [line.replace("agg.example.org", "localhost") for line in block.splitlines() if line.startswith("fx ")]
+
+
+def words(line: str, name: str = "client_1", rank: int = 0) -> list[str]:
+    """A command's arguments, for another collaborator than the README's."""
+    return shlex.split(line.replace("client_1", name).replace("-d 0", f"-d {rank}"), comments=True)[1:]
 
 
 @pytest.fixture
@@ -48,29 +69,29 @@ def aggregator_workspace(tmp_path: Path, repository: Path) -> Path:
 
 
 @pytest.mark.timeout(900)
-def test_the_walk_through_of_the_readme(aggregator_workspace: Path, tmp_path: Path) -> None:
-    here = aggregator_workspace
-    fx(here, "plan", "initialize", "-a", "localhost")
-    fx(here, "workspace", "certify")
-    fx(here, "aggregator", "generate-cert-request", "--fqdn", "localhost")
-    fx(here, "aggregator", "certify", "--fqdn", "localhost", "--silent")
-    fx(here, "workspace", "export")
+def test_the_walk_through_of_the_readme(aggregator_workspace: Path, tmp_path: Path, repository: Path) -> None:
+    here, readme = aggregator_workspace, WalkThrough(repository / "README.md")
+    for line in readme.aggregator:
+        fx(here, words(line))
 
     there = tmp_path / "collaborator_machine"
     there.mkdir()
     shutil.copy(here / "workspace.zip", there)
-    fx(there, "workspace", "import", "--archive", "workspace.zip")
+    unpack, *introduce = readme.collaborator
+    sign, accept = readme.signing
+    fx(there, words(unpack))
     away = there / "workspace"
     for rank, name in enumerate(("client_1", "client_2")):
-        fx(away, "collaborator", "create", "-n", name, "-d", str(rank), "--silent")
-        fx(away, "collaborator", "generate-cert-request", "-n", name, "--silent")
+        for line in introduce:
+            fx(away, words(line, name, rank))
         shutil.copy(away / f"col_{name}_to_agg_cert_request.zip", here)
-        fx(here, "collaborator", "certify", "--request-pkg", f"col_{name}_to_agg_cert_request.zip", "--silent")
+        fx(here, words(sign, name))
         shutil.copy(here / f"agg_to_col_{name}_signed_cert.zip", away)
-        fx(away, "collaborator", "certify", "--import", f"agg_to_col_{name}_signed_cert.zip")
+        fx(away, words(accept, name))
 
-    commands = {"aggregator": (here, ["aggregator", "start"])}
-    commands |= {name: (away, ["collaborator", "start", "-n", name]) for name in ("client_1", "client_2")}
+    start_aggregator, start_collaborator = readme.start
+    commands = {"aggregator": (here, words(start_aggregator))}
+    commands |= {name: (away, words(start_collaborator, name)) for name in ("client_1", "client_2")}
     running = {}
     try:
         for name, (folder, arguments) in commands.items():
