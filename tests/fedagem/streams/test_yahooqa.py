@@ -1,6 +1,5 @@
 """Text as features of a frozen encoder: computed once, kept on disk, refused where something is missing."""
 
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ import torch
 
 from fedagem.errors import CorruptStateError, DataError
 from fedagem.streams.sources import load_source
+from tests.tiny_encoder import save_tiny_encoder
 
 TEXTS = Path(__file__).parent / "yahooqa"
 
@@ -22,23 +22,8 @@ def root(tmp_path):
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
-    """A tiny DistilBERT with random weights, saved as a real one is."""
-    transformers = pytest.importorskip("transformers", reason="the text sources need the extra `text` (transformers)")
-    tokenizers = pytest.importorskip("tokenizers")
-    folder = tmp_path_factory.mktemp("encoder")
-    words = {word for path in TEXTS.glob("*.csv") for word in re.findall(r"\w+", path.read_text())}
-    vocabulary = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *sorted(words)])}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = tokenizers.processors.BertProcessing(
-        ("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"])
-    )
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
-    ).save_pretrained(folder)
-    torch.manual_seed(0)
-    config = transformers.DistilBertConfig(vocab_size=len(vocabulary), dim=16, hidden_dim=32, n_layers=1, n_heads=2)
-    transformers.DistilBertModel(config).save_pretrained(folder)
+    folder: Path = tmp_path_factory.mktemp("encoder")
+    save_tiny_encoder(folder, TEXTS.glob("*.csv"))
     return folder
 
 
@@ -80,7 +65,6 @@ def test_a_damaged_cache_is_never_loaded(root, encoder):
 
 
 def test_a_missing_encoder_says_what_to_put_where(root):
-    pytest.importorskip("transformers", reason="the text sources need the extra `text` (transformers)")
     with pytest.raises(DataError, match=r"holds no text encoder: save distilbert-base-uncased there"):
         load(root, "/nowhere/distilbert")
 
