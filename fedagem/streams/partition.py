@@ -35,8 +35,9 @@ def by_classes(labels: Tensor, clients: int, per_client: int, generator: torch.G
 def by_dirichlet(labels: Tensor, clients: int, alpha: float, generator: torch.Generator) -> list[Tensor]:
     """Every client draws a class mixture q ~ Dir(alpha p) and an equal number of samples.
 
-    p is the classes' prior, scaled to mean 1, so that alpha = 0.3 is the moderate heterogeneity of the paper. Where a
-    class runs out, the rest of a client's samples come from the classes that are left, in the proportions of q.
+    p is the classes' prior, scaled to mean 1: alpha is the concentration per class, whatever their number, and 0.3 the
+    moderate heterogeneity of the paper. Where a class runs out, the rest of a client's samples come from the classes
+    that are left, in the proportions of q.
     """
     classes, counts = labels.unique(return_counts=True)
     pools = [torch.nonzero(labels == label).squeeze(1) for label in classes]
