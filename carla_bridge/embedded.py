@@ -99,7 +99,8 @@ def _serve_until_parent_ends(seed: str) -> None:
     from carla_bridge.commands.simulator import simulator
 
     def watch() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 1):  # unlike a read of sys.stdin, no lock of the interpreter's is held when it ends
+            pass
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(STOP_SECONDS)
         os._exit(1)
