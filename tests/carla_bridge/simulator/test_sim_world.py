@@ -43,7 +43,7 @@ def test_traffic_keeps_its_lanes_and_its_distance(town):
 def test_long_vehicles_turn_past_those_who_wait_and_those_who_come(town):
     world = new_world(town)
     vehicles = populate(world, 36, names=[f"vehicle.{name}" for name in LONG_VEHICLES])
-    for hits in run(world, 120):
+    for hits in run(world, 60):
         assert not hits, [(hit.actor.pose, hit.other.pose) for hit in hits]
     assert min(vehicle.travelled for vehicle in vehicles) > 20, "nobody is stuck"
 
