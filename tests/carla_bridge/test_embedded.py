@@ -8,28 +8,33 @@ import sys
 from carla_bridge.config import FleetConfig
 from carla_bridge.embedded import EmbeddedSimulator
 
+PARENT = """
+import signal
+from carla_bridge.config import FleetConfig
+from carla_bridge.embedded import EmbeddedSimulator
+simulator = EmbeddedSimulator.start(FleetConfig(seed=5))
+print(simulator.pid, flush=True)
+signal.pause()
+"""
+
+
+class WatchedSimulator(EmbeddedSimulator):
+    """Keeps the process that it was given in sight."""
+
+    def __init__(self, process, *more):
+        super().__init__(process, *more)
+        self.process = process
+
 
 def test_it_ends_without_complaint_when_it_is_stopped():
-    simulator = EmbeddedSimulator.start(FleetConfig(seed=5))
-    process = simulator._process
+    simulator = WatchedSimulator.start(FleetConfig(seed=5))
     simulator.stop()
-    assert process.returncode == 0
+    assert isinstance(simulator, WatchedSimulator)
+    assert simulator.process.returncode == 0
 
 
 def test_it_ends_with_a_parent_that_is_killed():
-    parent = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "from carla_bridge.config import FleetConfig\n"
-            "from carla_bridge.embedded import EmbeddedSimulator\n"
-            "simulator = EmbeddedSimulator.start(FleetConfig(seed=5))\n"
-            "print(simulator.pid, flush=True)\n"
-            "simulator._process.wait()",
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     child = os.pidfd_open(int(parent.stdout.readline()))
     parent.kill()

@@ -5,7 +5,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import cv2
@@ -17,6 +16,7 @@ from carla_bridge.fleet_process import FleetProcess
 from carla_bridge.plan_section import parse_config
 from carla_bridge.recording import SUMMARY, record
 from carla_bridge.snippets import SnippetSource, find_snippets
+from tests.waiting import wait_for
 
 SECTION = {
     "seed": 4,
@@ -82,10 +82,7 @@ def test_a_killed_recording_is_resumed_where_it_ended(tmp_path, simulator, envir
     arguments = ["record", "--plan", plan, "--seconds", "10", "--out", out, "--jpeg-quality", "90"]
     command = [sys.executable, "-m", "carla_bridge.cli", *map(str, arguments)]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 100
-    while len(list(out.glob("vehicle_2/*/*.jpg"))) < 5:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(lambda: len(list(out.glob("vehicle_2/*/*.jpg"))) >= 5, 100)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (out / SUMMARY).exists()

@@ -13,6 +13,8 @@ import psutil
 import pytest
 import yaml
 
+from tests.waiting import wait_for
+
 SCRIPT = Path(__file__).with_name("collaborator.py")
 RATE, LENGTH = 5, 2.0
 PLAN = {
@@ -78,13 +80,6 @@ def serving(directory, environment, port=0):
             serve.process.wait()
 
 
-def wait_for(condition, seconds, explain=lambda: ""):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"nothing happened within {seconds} s\n{explain()}"
-        time.sleep(0.05)
-
-
 def collaborator(serve, vehicle, first, last, environment):
     notes = serve.directory / f"{vehicle}.jsonl"
     arguments = [serve.port, vehicle, first, last, LENGTH, notes]
@@ -102,6 +97,14 @@ def frames(serve, vehicle):
     return [row for row in rows(serve, vehicle) if "time" in row]
 
 
+def wait_for_frames(serve, vehicle, count):
+    wait_for(lambda: len(frames(serve, vehicle)) >= count)
+
+
+def wait_for_gaps(serve, count):
+    wait_for(lambda: len(serve.gaps()) >= count, 90)
+
+
 def finish(*processes):
     for process in processes:
         assert process.wait(120) == 0
@@ -117,7 +120,7 @@ def test_two_collaborators_get_disjoint_complete_ordered_windows_and_a_killed_on
         two = collaborator(serve, "vehicle_2", 0, 10, environment)
         # Kill the second at a random moment of its work; it comes back to the window it was in.
         kill_after = random.randint(8, 25)
-        wait_for(lambda: len(frames(serve, "vehicle_2")) >= kill_after, 60)
+        wait_for_frames(serve, "vehicle_2", kill_after)
         two.send_signal(signal.SIGKILL)
         two.wait()
         before = frames(serve, "vehicle_2")
@@ -150,10 +153,10 @@ def test_a_killed_fleet_and_a_killed_simulator_are_replaced_and_the_timeline_goe
         two = collaborator(serve, "vehicle_2", 0, 16, environment)
         for kills, victim in enumerate(("spawn_main", "carla_bridge.embedded"), start=1):
             enough = len(frames(serve, "vehicle_1")) + random.randint(5, 30)
-            wait_for(lambda enough=enough: len(frames(serve, "vehicle_1")) >= enough, 60)
+            wait_for_frames(serve, "vehicle_1", enough)
             killed_at = time.time()
             serve.child(victim).kill()
-            wait_for(lambda kills=kills: len(serve.gaps()) >= kills, 90)
+            wait_for_gaps(serve, kills)
             noticed = next(event["wall_time"] for event in serve.events() if event["wall_time"] > killed_at)
             assert noticed - killed_at < 30
         finish(one, two)
@@ -162,7 +165,8 @@ def test_a_killed_fleet_and_a_killed_simulator_are_replaced_and_the_timeline_goe
         assert [0 < gap["at"] <= 16 for gap in serve.gaps()] == [True, True]
         # Nobody asks for anything now; the world is looked after all the same.
         serve.child("carla_bridge.embedded").kill()
-        wait_for(lambda: len(serve.gaps()) == 3, 90)
+        wait_for_gaps(serve, 3)
+        assert len(serve.gaps()) == 3
         finish(collaborator(serve, "vehicle_1", 16, 18, environment))
         assert [row["time"] for row in frames(serve, "vehicle_1")] == expected_times(18)
         children = psutil.Process(serve.process.pid).children(recursive=True)
@@ -176,7 +180,7 @@ def test_a_killed_serve_takes_its_children_along_and_a_new_one_continues(tmp_pat
     with serving(tmp_path, environment) as serve:
         one = collaborator(serve, "vehicle_1", 0, 8, environment)
         two = collaborator(serve, "vehicle_2", 0, 8, environment)
-        wait_for(lambda: len(frames(serve, "vehicle_1")) >= 15, 60)
+        wait_for_frames(serve, "vehicle_1", 15)
         children = psutil.Process(serve.process.pid).children(recursive=True)
         assert len(children) >= 2
         serve.stop(signal.SIGKILL)

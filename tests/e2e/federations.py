@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import yaml
 
 from fedagem.state_file import read_state
+from tests.waiting import wait_for
 
 BIN = Path(sys.executable).parent
 PATIENCE = 600.0
@@ -76,11 +76,11 @@ def end(*processes: Process) -> None:
 
 
 def wait_until(happened: Callable[[], bool], process: Process | None = None) -> None:
-    began = time.monotonic()
-    while not happened():
-        assert time.monotonic() - began < PATIENCE, "it never happened"
+    def look() -> bool:
         assert process is None or process.poll() is None, f"ended too early: {finish(process)}"
-        time.sleep(0.02)
+        return happened()
+
+    wait_for(look, PATIENCE)
 
 
 def rows_of(run: Path) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -15,6 +14,7 @@ from fedagem.errors import FedAGemError
 from fedagem.finish import interrupted
 from fedagem.processes import ProcessGroup
 from fedagem.run_options import RunRequest
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -123,8 +123,7 @@ def test_who_ignores_a_polite_request_is_killed(directory, monkeypatch):
     ignoring = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
     with ProcessGroup(directory) as group:
         member = group.start("stubborn", python(f"{ignoring}; {FOREVER[-1]}"))
-        while "here" not in member.log.read_text():
-            time.sleep(0.05)
+        wait_for(lambda: "here" in member.log.read_text())
     assert member.process.returncode == -signal.SIGKILL
 
 
@@ -143,9 +142,7 @@ except KeyboardInterrupt:
 """
     command = subprocess.Popen(python(code))
     log = directory / "logs" / "child.log"
-    while not (log.exists() and "here" in log.read_text()):
-        assert command.poll() is None
-        time.sleep(0.05)
+    wait_for(lambda: log.exists() and "here" in log.read_text())
     [child] = psutil.Process(command.pid).children()
     os.kill(command.pid, number)
     assert command.wait(60) == 130
@@ -164,8 +161,7 @@ with ProcessGroup(Path({str(directory)!r})) as group:
     assert parent.stdout is not None
     child = psutil.Process(int(parent.stdout.readline()))
     log = directory / "logs" / "child.log"
-    while not log.read_text():
-        time.sleep(0.01)
+    wait_for(log.read_text)
     parent.kill()
     parent.wait()
     child.wait(timeout=30)

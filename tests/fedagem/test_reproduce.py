@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 import yaml
@@ -20,6 +19,7 @@ from fedagem.commands import reproduce
 from fedagem.studies.estimate import Estimator
 from fedagem.studies.study import load_study, plan_folder, study_names
 from fedagem.studies.study_runs import runs_of
+from tests.waiting import wait_for
 
 SCALES = {
     "rotated_digits": {
@@ -126,13 +126,14 @@ def test_a_stopped_study_goes_on_with_the_same_numbers(finished, folder, tmp_pat
         [sys.executable, "-c", script, *arguments], stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     checkpoint = runs[0].directory / "save" / "checkpoint.state"
-    deadline = time.monotonic() + 200
-    while not checkpoint.exists() and time.monotonic() < deadline:
+
+    def under_way():
         assert study.poll() is None, study.communicate()[1]
-        time.sleep(0.02)
+        return checkpoint.exists()
+
+    wait_for(under_way, 200)
     os.killpg(study.pid, how) if how == signal.SIGKILL else study.send_signal(how)
     said = study.communicate(timeout=100)[1]
-    assert checkpoint.exists(), "it had come past its first round"
     assert not runs[0].finished, "and was still under way"
     before = seconds_of_round_0(runs[0].directory)
     assert before

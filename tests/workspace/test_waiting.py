@@ -8,6 +8,7 @@ import pytest
 from openfl.component.aggregator.straggler_handling import CutoffTimePolicy, PercentagePolicy
 
 from src.aggregator import ResultRefusedError, StaleTaskError
+from tests.waiting import wait_for
 from tests.workspace.federation import STAGES, make_aggregator, make_clients, model_of, to_stage
 
 ABC = ["a", "b", "c"]
@@ -22,9 +23,7 @@ def test_a_waiting_client_is_woken_by_the_event():
     waiter = threading.Thread(target=lambda: answers.append(a.poll()))
     began = time.monotonic()
     waiter.start()
-    while aggregator._waiters == 0:
-        assert time.monotonic() - began < 60
-        time.sleep(0.01)
+    wait_for(lambda: aggregator._waiters)
     assert not answers
     b.step()
     waiter.join(60)
@@ -46,10 +45,7 @@ def test_waiters_are_bounded():
     ]
     for thread in threads:
         thread.start()
-    began = time.monotonic()
-    while len(answers) < 3:
-        assert time.monotonic() - began < 60
-        time.sleep(0.01)
+    wait_for(lambda: len(answers) >= 3)
     assert list(answers.values()) == [(None, 0, 1, False)] * 3, "these are to ask again in a second"
     last.step()
     for thread in threads:

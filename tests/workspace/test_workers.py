@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
@@ -15,6 +14,7 @@ from fedagem.plan import change_plan, check_plan, load_plan, set_rounds
 from fedagem.run_directory import create_run
 from fedagem.state_file import read_state
 from src.simulate import build_federation, run_rounds
+from tests.waiting import wait_for
 
 TINY = [
     "task_runner.settings.model.template=models.mnist_cnn.SmallCNN",
@@ -69,11 +69,16 @@ def in_process(directory):
         run_rounds(build_federation(plan)[1])
 
 
-def wait_for(path, simulation):
-    deadline = time.monotonic() + 250
-    while not path.exists() and time.monotonic() < deadline:
+def wait_for_file(path, simulation):
+    def look():
         assert simulation.poll() is None, simulation.communicate()[0]
-        time.sleep(0.02)
+        return path.exists()
+
+    wait_for(look, 250)
+
+
+def workers_of(simulation):
+    return [child for child in psutil.Process(simulation.pid).children() if "spawn_main" in str(child.cmdline())]
 
 
 SAMPLED = ["assigner.settings.participation.per_round=3"]
@@ -97,9 +102,8 @@ def test_side_by_side_or_one_after_the_other_gives_the_same_bits(repository, tmp
 def test_a_killed_worker_ends_the_simulation_and_the_run_goes_on(repository, tmp_path, undisturbed):
     directory = make_run(repository, tmp_path / "run", SAMPLED)
     simulation = start(directory, workers=2)
-    wait_for(directory / "save" / "checkpoint.state", simulation)
-    workers = [child for child in psutil.Process(simulation.pid).children() if "spawn_main" in str(child.cmdline())]
-    workers[0].kill()
+    wait_for_file(directory / "save" / "checkpoint.state", simulation)
+    workers_of(simulation)[0].kill()
     said = simulation.communicate(timeout=200)[0]
     if not (directory / "save" / "last.pbuf").exists():
         assert simulation.returncode == 2
@@ -110,12 +114,7 @@ def test_a_killed_worker_ends_the_simulation_and_the_run_goes_on(repository, tmp
 
 def test_a_worker_killed_while_it_starts_ends_the_simulation(repository, tmp_path):
     simulation = start(make_run(repository, tmp_path / "run"), workers=2)
-    deadline = time.monotonic() + 200
-    workers: list[psutil.Process] = []
-    while not workers and time.monotonic() < deadline:
-        workers = [child for child in psutil.Process(simulation.pid).children() if "spawn_main" in str(child.cmdline())]
-        time.sleep(0.02)
-    workers[0].kill()
+    wait_for(lambda: workers_of(simulation), 200)[0].kill()
     said = simulation.communicate(timeout=200)[0]
     assert simulation.returncode == 2
     assert "Error: worker 1 of the simulation ended with exit code -9; resume to go on." in said
@@ -134,7 +133,7 @@ def test_an_aggregator_that_cannot_write_ends_the_simulation(repository, tmp_pat
 
 def test_workers_do_not_outlive_a_simulation_that_was_killed(repository, tmp_path):
     simulation = start(make_run(repository, tmp_path / "run", rounds=400), workers=2)
-    wait_for(tmp_path / "run" / "save" / "checkpoint.state", simulation)
+    wait_for_file(tmp_path / "run" / "save" / "checkpoint.state", simulation)
     children = psutil.Process(simulation.pid).children(recursive=True)
     os.kill(simulation.pid, signal.SIGKILL)
     simulation.communicate()

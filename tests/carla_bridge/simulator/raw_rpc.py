@@ -26,3 +26,10 @@ class Rpc:
 
     def close(self):
         self.socket.close()
+
+
+def assert_alive(port):
+    """The server answers a new connection."""
+    rpc = Rpc(port)
+    assert rpc.call("version") == (None, [[1, "0.9.16"]])
+    rpc.close()

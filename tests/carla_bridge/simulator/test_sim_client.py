@@ -1,13 +1,13 @@
 """Every supported call, made by the real CARLA client in a process of its own."""
 
 import math
-import time
 
 import carla
 import numpy as np
 import pytest
 
 from tests.carla_bridge.simulator.client_tools import STEP, at, blueprint, connect, fresh, listening
+from tests.waiting import wait_for
 
 pytest_plugins = ("tests.carla_bridge.simulator.servers",)
 CAMERAS = ("rgb", "instance_segmentation", "semantic_segmentation", "depth")
@@ -334,9 +334,7 @@ def one_of_two(port):
         blueprint(world, "sensor.camera.rgb", image_size_x=32, image_size_y=32), carla.Transform(), vehicle
     )
     frame = world.tick()
-    deadline = time.monotonic() + 20
-    while onlooker.get_snapshot().frame < frame and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for(lambda: onlooker.get_snapshot().frame >= frame)
     same = onlooker.get_actor(vehicle.id)
     assert same.get_transform() == vehicle.get_transform()
     theirs = onlooker.get_actor(camera.id)
@@ -344,8 +342,7 @@ def one_of_two(port):
         frame = world.tick()
         assert bytes(at(mine, frame).raw_data) == bytes(at(yours, frame).raw_data)
     same.apply_control(carla.VehicleControl(throttle=1.0))
-    while vehicle.get_control().throttle < 1.0 and time.monotonic() < deadline:
-        world.tick()
+    wait_for(lambda: world.tick() and vehicle.get_control().throttle == 1.0)
     for _ in range(20):
         world.tick()
     assert vehicle.get_velocity().length() > 1.0

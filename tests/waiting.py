@@ -1,0 +1,16 @@
+"""Waiting for what other processes do."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def wait_for(look: Callable[[], T], seconds: float = 60.0, explain: Callable[[], object] = str) -> T:
+    """What `look` finds, as soon as it finds something; it may also say that waiting has become useless."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"nothing happened within {seconds:g} s\n{explain()}"
+        time.sleep(0.01)
+    return found
