@@ -11,7 +11,6 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from math import degrees
 
 import cv2
@@ -54,8 +53,7 @@ def ticks(actors: Sequence[MovingObject], count: int) -> list[list[MovingObject]
     return [
         [
             actor._replace(
-                pose=replace(
-                    actor.pose,
+                pose=actor.pose._replace(
                     x=actor.pose.x + 0.05 * tick * np.cos(np.radians(actor.pose.yaw)),
                     y=actor.pose.y + 0.05 * tick * np.sin(np.radians(actor.pose.yaw)),
                 ),

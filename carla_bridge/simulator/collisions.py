@@ -58,7 +58,11 @@ def overlapping_pairs(boxes: Floats) -> list[tuple[int, int]]:
     dx = boxes[:, None, 0] - boxes[None, :, 0]
     dy = boxes[:, None, 1] - boxes[None, :, 1]
     close = dx * dx + dy * dy < (reach[:, None] + reach[None, :]) ** 2
-    first, second = np.nonzero(np.triu(close, 1))
+    first, second = np.nonzero(close)
+    once = first < second
+    first, second = first[once], second[once]
+    if not len(first):
+        return []
     hit = overlaps(boxes[first], boxes[second])
     return list(zip(first[hit].tolist(), second[hit].tolist(), strict=True))
 

@@ -1,31 +1,15 @@
-"""Stream messages: the header that all share, the world state, and the small sensors."""
+"""Stream messages: the header that all share, and the small sensors."""
 
 import struct
-import time
 from enum import IntEnum
 
 import msgpack
 
-from carla_bridge.simulator.actors import (
-    Actor,
-    Sensor,
-    TrafficLight,
-    TrafficSign,
-    Vehicle,
-    Walker,
-)
+from carla_bridge.simulator.actors import Actor, Sensor
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.world import Collision, World
 
-MAP_CHANGED = 1
 _HEADER = struct.Struct("<QQd6f")
-_EPISODE = struct.Struct("<Qdf3iI")
-_STATE = struct.Struct("<IB3f3f3f3f3f54s")
-_VEHICLE = struct.Struct("<fffBBBifBBIB")
-_WALKER = struct.Struct("<4fB")
-_LIGHT = struct.Struct("<32s4fIBB")
-_UNKNOWN_LIGHT = 2
-"""What a vehicle shows that no light concerns: green."""
 
 
 class SensorType(IntEnum):
@@ -49,81 +33,7 @@ def framed(*parts: bytes) -> bytes:
 
 def header(kind: SensorType, frame: int, elapsed: float, pose: Pose) -> bytes:
     """The 48 bytes before every payload."""
-    return _HEADER.pack(kind, frame, elapsed, pose.x, pose.y, pose.z, pose.pitch, pose.yaw, pose.roll)
-
-
-def world_state(world: World, map_changed: bool) -> bytes:
-    """All actors at the present frame."""
-    parts = [
-        header(SensorType.WORLD_STATE, world.frame, world.elapsed, Pose(0.0, 0.0, 0.0)),
-        _EPISODE.pack(
-            world.episode,
-            time.monotonic(),
-            world.settings.step,
-            0,
-            0,
-            0,
-            MAP_CHANGED if map_changed else 0,
-        ),
-    ]
-    parts += [_actor_state(actor) for actor in world.actors.values()]
-    return framed(*parts)
-
-
-def _actor_state(actor: Actor) -> bytes:
-    pose = actor.pose
-    if isinstance(actor, Vehicle):
-        special = _vehicle_state(actor)
-    elif isinstance(actor, Walker):
-        walk = actor.control
-        special = _WALKER.pack(*walk.direction, walk.speed, walk.jump)
-    elif isinstance(actor, TrafficLight):
-        special = _LIGHT.pack(
-            actor.signal.id.encode(),
-            actor.green_time,
-            actor.yellow_time,
-            actor.red_time,
-            actor.elapsed,
-            actor.pole,
-            actor.frozen,
-            actor.state,
-        )
-    elif isinstance(actor, TrafficSign):
-        special = actor.signal.id.encode()
-    else:
-        special = b""
-    return _STATE.pack(
-        actor.id,
-        1,
-        pose.x,
-        pose.y,
-        pose.z,
-        pose.pitch,
-        pose.yaw,
-        pose.roll,
-        *actor.velocity,
-        *actor.angular_velocity,
-        *actor.acceleration,
-        special,
-    )
-
-
-def _vehicle_state(vehicle: Vehicle) -> bytes:
-    control, light = vehicle.control, vehicle.waits_at
-    return _VEHICLE.pack(
-        control.throttle,
-        control.steer,
-        control.brake,
-        control.hand_brake,
-        control.reverse,
-        control.manual_gear_shift,
-        control.gear,
-        vehicle.speed_limit,
-        _UNKNOWN_LIGHT if light is None else light.state,
-        light is not None,
-        0 if light is None else light.id,
-        0,
-    )
+    return _HEADER.pack(kind, frame, elapsed, *pose)
 
 
 def token(stream: int, port: int) -> bytes:

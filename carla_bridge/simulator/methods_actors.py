@@ -1,6 +1,5 @@
 """RPCs about actors. Each public method serves the RPC of its name."""
 
-from dataclasses import replace
 from math import degrees
 from typing import Any
 
@@ -255,6 +254,6 @@ def _seconds(value: Any) -> float:
 
 def _box(pose: Pose, size: tuple[float, float, float], owner: int) -> list[object]:
     """BoundingBox in the world of a thing that stands at `pose`."""
-    middle = replace(pose, z=pose.z + size[2] / 2)
+    middle = pose._replace(z=pose.z + size[2] / 2)
     place, turn = wire.transform(middle)
     return [place, [side / 2 for side in size], turn, owner]

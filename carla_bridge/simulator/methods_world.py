@@ -7,7 +7,7 @@ from zlib import crc32
 from carla_bridge.simulator import wire
 from carla_bridge.simulator.commands import run_batch
 from carla_bridge.simulator.errors import RefusedError
-from carla_bridge.simulator.messages import token, world_state
+from carla_bridge.simulator.messages import token
 from carla_bridge.simulator.methods_actors import ActorMethods
 from carla_bridge.simulator.navigation import navigation_mesh
 from carla_bridge.simulator.opendrive import opendrive
@@ -17,6 +17,7 @@ from carla_bridge.simulator.settings import EpisodeSettings, WeatherParameters
 from carla_bridge.simulator.spawn_points import spawn_points
 from carla_bridge.simulator.streams import StreamHub
 from carla_bridge.simulator.world import World
+from carla_bridge.simulator.world_state import WorldStateWriter
 
 VERSION = "0.9.16"
 WORLD_STREAM = 1
@@ -79,7 +80,7 @@ class WorldMethods:
         if wire.flag(reset_settings, "reset_settings"):
             self._world.settings = EpisodeSettings()
         self._world.start_episode()
-        self._hub.greet(WORLD_STREAM, world_state(self._world, map_changed=True))
+        self._hub.greet(WORLD_STREAM, WorldStateWriter(self._world).message(map_changed=True))
         self._hub.expect_departure(WORLD_STREAM)
         self._changed()
 

@@ -1,7 +1,6 @@
 """How vehicles answer throttle, steering and brake: a kinematic bicycle with limited grip."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import copysign, exp, radians
 
 import numpy as np
@@ -126,6 +125,6 @@ def push(vehicle: Vehicle, change: Vector) -> None:
 
 def stop_dead(vehicle: Vehicle, at: Pose) -> None:
     """Put the vehicle back where it was before it hit something, at rest."""
-    vehicle.pose = replace(at)
+    vehicle.pose = at
     vehicle.speed = vehicle.sideways = 0.0
     vehicle.velocity = vehicle.angular_velocity = ZERO

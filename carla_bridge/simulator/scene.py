@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
-class Pose:
-    """A position and an orientation in the world."""
+class Pose(NamedTuple):
+    """A position and an orientation in the world. A tuple, for every tick makes one for everything that moves."""
 
     x: float
     y: float

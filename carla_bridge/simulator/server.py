@@ -7,12 +7,7 @@ from collections.abc import Sequence
 
 from carla_bridge.simulator.actors import Sensor
 from carla_bridge.simulator.dispatch import Dispatcher
-from carla_bridge.simulator.messages import (
-    SensorType,
-    collision_value,
-    small_sensor,
-    world_state,
-)
+from carla_bridge.simulator.messages import SensorType, collision_value, small_sensor
 from carla_bridge.simulator.methods_actors import ActorMethods
 from carla_bridge.simulator.methods_world import WORLD_STREAM, WorldMethods
 from carla_bridge.simulator.pictures import KINDS, shot_of
@@ -22,6 +17,7 @@ from carla_bridge.simulator.streams import StreamHub
 from carla_bridge.simulator.studio import Ordered, Studio
 from carla_bridge.simulator.traffic_manager import TrafficManagerEndpoint
 from carla_bridge.simulator.world import Collision, World
+from carla_bridge.simulator.world_state import WorldStateWriter
 
 EARLY = 1e-6
 """Seconds by which a periodic sensor may be early, so that rounding does not cost it a tick."""
@@ -34,6 +30,7 @@ class SimulatorServer:
 
     def __init__(self, world: World, studio: Studio) -> None:
         self.world = world
+        self._state = WorldStateWriter(world)
         self._hub = StreamHub()
         self._studio = studio
         self._rpc: RpcServer | None = None
@@ -151,7 +148,7 @@ class SimulatorServer:
             return self.world.frame
 
     def _publish_state(self) -> None:
-        state = world_state(self.world, self.world.episode != self._episode_shown)
+        state = self._state.message(self.world.episode != self._episode_shown)
         self._episode_shown = self.world.episode
         self._hub.greet(WORLD_STREAM, state)
         self._hub.publish(WORLD_STREAM, state)

@@ -20,8 +20,9 @@ class SignalGroup:
             light.state = GREEN if number == self._turn else RED
 
     def step(self, dt: float) -> None:
-        if any(light.frozen for light in self.lights):
-            return
+        for light in self.lights:
+            if light.frozen:
+                return
         for light in self.lights:
             light.elapsed += dt
         current = self.lights[self._turn]

@@ -1,6 +1,5 @@
 """How walkers move: by their control, or wherever the client's navigation puts them."""
 
-from dataclasses import replace
 from math import atan2, degrees, hypot
 
 from carla_bridge.simulator.actors import ZERO, Walker
@@ -27,7 +26,7 @@ def step_walker(walker: Walker, dt: float) -> None:
         else:
             walker.velocity = ZERO
             if walker.simulates_physics:
-                walker.pose = replace(walker.pose, z=walker.extent[2])
+                walker.pose = walker.pose._replace(z=walker.extent[2])
     walker.gait = (walker.gait + speed * dt * 6.2832 / (STRIDE * walker.extent[2] / 0.9)) % 6.2832
 
 

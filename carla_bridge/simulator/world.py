@@ -12,12 +12,13 @@ from carla_bridge.simulator.actors import (
     Walker,
 )
 from carla_bridge.simulator.blueprints import BlueprintLibrary
+from carla_bridge.simulator.census import Census
 from carla_bridge.simulator.collisions import Obstacles, footprints, overlapping_pairs
 from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.physics import step_vehicles, stop_dead
 from carla_bridge.simulator.posing import attached
 from carla_bridge.simulator.road_network import RoadNetwork
-from carla_bridge.simulator.scene import Moment, MovingObject, Pose, Town
+from carla_bridge.simulator.scene import Moment, Pose, Town
 from carla_bridge.simulator.semantics import FIRST_STATIC_ID, Tag, next_actor_id
 from carla_bridge.simulator.settings import EpisodeSettings, WeatherParameters
 from carla_bridge.simulator.signal_groups import group_lights
@@ -26,7 +27,6 @@ from carla_bridge.simulator.spawning import make_actor
 from carla_bridge.simulator.traffic import General, Traffic
 from carla_bridge.simulator.walking import step_walker
 
-BRAKE_LIGHTS = 0x8
 LOCKED = 5.0
 """Seconds of contact after which two autopilot vehicles are let go."""
 
@@ -90,6 +90,14 @@ class World:
         self.spectator = Actor(self._new_id(), "spectator", Pose(0.0, 0.0, 60.0, pitch=-60.0))
         self.actors = {actor.id: actor for actor in (*lights, *signs, self.spectator)}
         self.traffic = Traffic(self.network, lights, self._general)
+        self._census: Census | None = None
+
+    @property
+    def census(self) -> Census:
+        """The actors by kind."""
+        if self._census is None:
+            self._census = Census.of(self.actors.values())
+        return self._census
 
     def actor(self, number: int) -> Actor:
         found = self.actors.get(number)
@@ -131,6 +139,7 @@ class World:
         if isinstance(actor, Vehicle):
             actor.speed_limit = self.network.nearest(pose.x, pose.y, radians(pose.yaw))[0].speed_limit
         self.actors[actor.id] = actor
+        self._census = None
         return actor
 
     def destroy(self, number: int) -> bool:
@@ -146,6 +155,7 @@ class World:
             if isinstance(each, Vehicle):
                 self.traffic.forget(each)
             del self.actors[each.id]
+        self._census = None
         return True
 
     def step(self) -> list[Collision]:
@@ -162,7 +172,7 @@ class World:
         dt = self.settings.step
         self.frame += 1
         self.elapsed += dt
-        steered = [walker for walker in self._movers()[1] if walker.steered]
+        steered = [walker for walker in self.census.walkers if walker.steered]
         collisions = self._move()
         for _ in range(self.settings.pieces - 1):
             self.decide()
@@ -170,62 +180,34 @@ class World:
                 walker.steered = True
             known = {(hit.actor.id, hit.other.id) for hit in collisions}
             collisions += [hit for hit in self._move() if (hit.actor.id, hit.other.id) not in known]
-        for actor in self.actors.values():
+        for actor in self.census.riders:
             if actor.parent is not None and actor.mount is not None:
                 _carry(actor, actor.parent, actor.mount, dt)
         return collisions
 
     def decide(self) -> None:
         """The rest of a tick: drivers look at the world and set their controls for the next."""
-        vehicles, walkers = self._movers()
-        self.traffic.step(vehicles, walkers, self.settings.step / self.settings.pieces)
+        self.traffic.step(self.census.vehicles, self.census.walkers, self.settings.step / self.settings.pieces)
 
     def moment(self) -> Moment:
         """What the renderer needs to know of this tick."""
-        moving: list[MovingObject] = []
-        lights: dict[int, int] = {}
-        for actor in self.actors.values():
-            if isinstance(actor, Vehicle):
-                flags = actor.lights | (BRAKE_LIGHTS if actor.control.brake > 0.05 else 0)
-                moving.append(
-                    MovingObject(
-                        actor.id,
-                        actor.blueprint,
-                        actor.pose,
-                        actor.extent,
-                        int(actor.tag),
-                        actor.colour,
-                        actor.travelled / 0.34,
-                        flags,
-                    )
-                )
-            elif isinstance(actor, Walker):
-                base = Pose(actor.pose.x, actor.pose.y, actor.pose.z - actor.extent[2], yaw=actor.pose.yaw)
-                look = (actor.id, actor.blueprint, base, actor.extent, int(actor.tag), actor.colour)
-                moving.append(MovingObject(*look, actor.gait))
-            elif isinstance(actor, TrafficLight):
-                lights[actor.signal.object_id] = actor.state
-        return Moment.of(moving, lights, self.weather.seen)
+        lights = {light.signal.object_id: light.state for light in self.census.lights}
+        return Moment(self.census.moving_table.now(), lights, self.weather.seen)
 
     def sensors(self) -> list[Sensor]:
-        return [actor for actor in self.actors.values() if isinstance(actor, Sensor)]
+        return self.census.sensors
 
     def _move(self) -> list[Collision]:
         """Lights, vehicles and walkers, by one piece of a step."""
         dt = self.settings.step / self.settings.pieces
         for group in dict.fromkeys(self.signal_groups.values()):
             group.step(dt)
-        vehicles, walkers = self._movers()
+        vehicles, walkers = self.census.vehicles, self.census.walkers
         before = [(actor, actor.pose) for actor in vehicles]
         step_vehicles(vehicles, dt)
         for walker in walkers:
             step_walker(walker, dt)
         return self._collide(before, walkers, dt)
-
-    def _movers(self) -> tuple[list[Vehicle], list[Walker]]:
-        vehicles = [actor for actor in self.actors.values() if isinstance(actor, Vehicle)]
-        walkers = [actor for actor in self.actors.values() if isinstance(actor, Walker)]
-        return vehicles, walkers
 
     def _new_id(self) -> int:
         self._last_id = next_actor_id(self._last_id)

@@ -8,13 +8,13 @@ import pytest
 from carla_bridge.simulator.actors import RED, Vehicle
 from carla_bridge.simulator.collisions import footprints, overlapping_pairs
 from carla_bridge.simulator.layout import build_roads
-from carla_bridge.simulator.messages import world_state
 from carla_bridge.simulator.road_network import LaneType, RoadKind
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.semantics import FIRST_STATIC_ID, next_actor_id
 from carla_bridge.simulator.signals import STOP_LINE
 from carla_bridge.simulator.spawn_points import spawn_points
 from carla_bridge.simulator.town import build_town
+from carla_bridge.simulator.world_state import WorldStateWriter
 from tests.carla_bridge.simulator.world_tools import new_world, off_centre, populate, run
 
 LONG_VEHICLES = ("mitsubishi.fusorosa", "carlamotors.firetruck", "carlamotors.european_hgv")
@@ -103,7 +103,7 @@ def test_same_seed_same_world(town):
         for _ in run(world, 15):
             pass
         # everything but the wall clock, which is bytes 60 to 68
-        message = world_state(world, map_changed=False)
+        message = WorldStateWriter(world).message(map_changed=False)
         return message[:60] + message[68:]
 
     assert states(3) == states(3)
