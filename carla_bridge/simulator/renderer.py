@@ -14,7 +14,7 @@ from carla_bridge.simulator.rendering.instances import StaticInstances
 from carla_bridge.simulator.rendering.lamps import Lamps, baked
 from carla_bridge.simulator.rendering.light import Light, light_of
 from carla_bridge.simulator.rendering.occlusion import Occluders
-from carla_bridge.simulator.rendering.statics import make_scenery
+from carla_bridge.simulator.rendering.statics import Scenery
 from carla_bridge.simulator.rendering.textures import make_textures
 from carla_bridge.simulator.rendering.visible import Identified, Instances
 from carla_bridge.simulator.scene import CameraView, Finished, Moment, Picture, Town, Weather
@@ -31,7 +31,7 @@ class PandaRenderer:
         define_bins()
         self._ground = Ground(self._engine.root, town.surfaces)
         self._occluders = Occluders(town.objects)
-        self._scenery = make_scenery(self._engine.root, town.objects, make_textures())
+        self._scenery = Scenery(self._engine.root, town.objects, make_textures())
         self._cast = Cast()
         self._instances = Instances(self._engine, StaticInstances(town.objects), self._cast)
         self._compositor = Compositor(town)

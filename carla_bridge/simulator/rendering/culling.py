@@ -1,15 +1,13 @@
-"""Which of many fixed nodes a camera may see, decided with whole arrays; the engine only meets those."""
+"""Which of many fixed things a camera may see, decided with whole arrays; the engine only meets those."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from panda3d.core import PandaNode
 
 from carla_bridge.simulator.rendering.camera import Pinhole
-from carla_bridge.simulator.rendering.lamps import BakedLight
 from carla_bridge.simulator.rendering.mesh import Mesh
 from carla_bridge.simulator.rendering.occlusion import Screen
 
@@ -69,14 +67,16 @@ class _Members:
         away *= _REFERENCE_FOCAL / focal
         return away
 
-    def only(self, rows: NDArray[np.bool_]) -> "_Members":
+    def only(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> "_Members":
         return _Members(*(column[rows] for column in vars(self).values()))
 
 
 class Culling:
     """Knows where many fixed things are."""
 
-    def __init__(self, members: Sequence[Placed]) -> None:
+    def __init__(self, members: Sequence[Placed], nearest_first: bool = False) -> None:
+        """`nearest_first` lists what is seen by its cell's distance from the screen's place, not as it was given."""
+        self._nearest_first = nearest_first
         boxes = np.array([(member.low, member.high) for member in members], np.float64).reshape(-1, 2, 3)
         halves = np.ptp(boxes, axis=1) / 2
         self._all = _Members(
@@ -104,38 +104,5 @@ class Culling:
         away = self._all.away(screen.eye, focal)
         more = screen.reach * _REFERENCE_FOCAL / focal
         near = self._all.only((away - more < self._all.ends) & (away + more >= self._all.starts))
-        return near.only(~screen.hides(near.centres, near.plan_radii, near.tops))
-
-
-class CulledNodes:
-    """Children of one node, chosen per picture."""
-
-    def __init__(
-        self, parent: PandaNode, makers: Sequence[Callable[[BakedLight], PandaNode]], members: Sequence[Placed]
-    ) -> None:
-        self._parent = parent
-        self._makers = makers
-        """Called when a member is first seen."""
-        self._culling = Culling(members)
-        self._nodes: dict[int, PandaNode] = {}
-        self._shown: list[int] = []
-        self._light: BakedLight | None = None
-
-    def show(self, camera: Pinhole, screen: Screen, light: BakedLight) -> None:
-        """Leave in the scene only what this camera may see; nodes are made anew for a new light."""
-        seen = self._culling.seen(camera, screen)
-        if seen == self._shown and light == self._light:
-            return
-        if light != self._light:
-            self._light = light
-            self._nodes.clear()
-            self._shown = []
-            self._parent.remove_all_children()
-        before, now = set(self._shown), set(seen)
-        for index in before - now:
-            self._parent.remove_child(self._nodes[index])
-        for index in now - before:
-            if index not in self._nodes:
-                self._nodes[index] = self._makers[index](light)
-            self._parent.add_child(self._nodes[index], index)
-        self._shown = seen
+        near = near.only(~screen.hides(near.centres, near.plan_radii, near.tops))
+        return near.only(np.argsort(near.away(screen.eye, focal), kind="stable")) if self._nearest_first else near

@@ -14,14 +14,14 @@ from panda3d.core import CullBinManager, GeomNode, NodePath, ShadeModelAttrib
 from carla_bridge.simulator.kinds import SurfaceKind
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.culling import Cell, Culling, cell_at, placed
-from carla_bridge.simulator.rendering.geoms import STREAM_VERTEX, outward, shares, stream_geom, vertices_of
+from carla_bridge.simulator.rendering.geoms import joined, shares, stream
 from carla_bridge.simulator.rendering.lamps import BakedLight
 from carla_bridge.simulator.rendering.mesh import Colour, Mesh, join, polygon, quads
 from carla_bridge.simulator.rendering.occlusion import Screen
 from carla_bridge.simulator.scene import Surface
 from carla_bridge.simulator.semantics import Tag
 
-GROUND_BIN, SOLID_BIN = "ground", "solid"
+GROUND_BIN, SOLID_BIN, SCENERY_BIN = "ground", "solid", "scenery"
 _CELL, _PAINT_CELL = 160.0, 64.0
 _HORIZON = 2900.0
 _UP = np.array([[0, 0, 1]], np.float32)
@@ -46,11 +46,12 @@ _PAINTED = {SurfaceKind.CROSSING: 140.0, SurfaceKind.LINE_WHITE: 150.0, SurfaceK
 
 
 def define_bins() -> None:
-    """The order of drawing: ground, then solids from near to far."""
+    """The order of drawing: ground, then instances from near to far, then scenery, which comes sorted."""
     manager = CullBinManager.get_global_ptr()
     for name, kind, sort in (
         (GROUND_BIN, CullBinManager.BT_fixed, 11),
         (SOLID_BIN, CullBinManager.BT_front_to_back, 12),
+        (SCENERY_BIN, CullBinManager.BT_fixed, 13),
     ):
         if manager.find_bin(name) < 0:
             manager.add_bin(name, kind, sort)
@@ -84,13 +85,8 @@ class Ground:
             meshes.append(_flat(alike, _COLOURS[kind]))
             members.append(placed(meshes[-1:], cell, 0.0, _PAINTED.get(kind, _HORIZON)))
         self._culling = Culling(members)
-        self._plain = join(meshes).colours
-        self._lit = np.concatenate([vertices_of(mesh, STREAM_VERTEX) for mesh in meshes])
-        ends = np.cumsum([len(mesh.points) for mesh in meshes]).tolist()
-        numbers = self._lit.view(np.float32).reshape(-1, 8)
-        self._vertices = [numbers[end - len(mesh.points) : end] for mesh, end in zip(meshes, ends, strict=True)]
-        self._triangles = [outward(mesh).astype(np.uint32).reshape(-1) for mesh in meshes]
-        self._counts = np.array([(len(mesh.points), mesh.triangles.size) for mesh in meshes], np.uint32)
+        self._plain = [mesh.colours[:, :3] for mesh in meshes]
+        self._streams = [stream(mesh, textured=False) for mesh in meshes]
         self._shown: tuple[list[int], BakedLight | None] = ([], None)
 
     def show(self, camera: Pinhole, screen: Screen, light: BakedLight) -> None:
@@ -99,18 +95,13 @@ class Ground:
         if key == self._shown:
             return
         if key[1] != self._shown[1]:
-            lit = np.minimum(self._plain[:, :3] * light.on(_UP), 255).astype(np.uint8)
-            self._lit["colour"][:, :3] = shares(lit)
+            level = light.on(_UP)
+            for plain, part in zip(self._plain, self._streams, strict=True):
+                part.colours[:, :3] = shares(np.minimum(plain * level, 255).astype(np.uint8))
         self._shown = key
-        seen = key[0]
         self._node.remove_all_geoms()
-        if not seen:
-            return
-        rows = np.concatenate([self._vertices[member] for member in seen])
-        points, corners = self._counts[seen].T
-        index = np.concatenate([self._triangles[member] for member in seen])
-        index += np.repeat(np.cumsum(points, dtype=np.uint32) - points, corners)
-        self._node.add_geom(stream_geom(rows, index))
+        if key[0]:
+            self._node.add_geom(joined([self._streams[member] for member in key[0]]))
 
 
 def _flat(surfaces: Sequence[Surface], colour: Colour) -> Mesh:

@@ -1,23 +1,24 @@
 """Everything of the town that stands still and is nobody in particular, merged by place.
 
-Objects that look alike are copies of one mesh, made all at once; the copies in a cell of the map then become one
-node, with a simpler one for far away. Every building is a cell of its own.
+Objects that look alike are copies of one mesh, made all at once; the copies in a cell of the map are shown together,
+with simpler ones for far away. Every building is a cell of its own.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import groupby
 
 import numpy as np
-from panda3d.core import GeomNode, NodePath, Texture
+from panda3d.core import GeomNode, NodePath, RenderState, Texture
 
-from carla_bridge.simulator.rendering.culling import Cell, CulledNodes, cell_at, placed
-from carla_bridge.simulator.rendering.geoms import geom, surface_state
-from carla_bridge.simulator.rendering.ground import SOLID_BIN
+from carla_bridge.simulator.rendering.camera import Pinhole
+from carla_bridge.simulator.rendering.culling import Cell, Culling, cell_at, placed
+from carla_bridge.simulator.rendering.geoms import Stream, joined, stream, surface_state
+from carla_bridge.simulator.rendering.ground import SCENERY_BIN
 from carla_bridge.simulator.rendering.lamps import BakedLight
 from carla_bridge.simulator.rendering.mesh import Mesh, join
+from carla_bridge.simulator.rendering.occlusion import Screen
 from carla_bridge.simulator.rendering.piece import Piece
 from carla_bridge.simulator.rendering.shapes import Shape, ShapeBook
 from carla_bridge.simulator.rendering.textures import LEAVES, is_facade
@@ -38,18 +39,57 @@ class _Group:
     end: float
 
 
-def make_scenery(root: NodePath, things: Sequence[StaticObject], textures: Mapping[str, Texture]) -> CulledNodes:
-    """Nodes below `root` for all objects without an id."""
-    path = root.attach_new_node("scenery")
-    path.set_bin(SOLID_BIN, 0)
-    path.set_light_off(1)
-    groups = _grouped([thing for thing in things if not thing.object_id])
-    makers = [partial(_node, surfaces, textures) for surfaces in groups.values()]
-    members = [
-        placed([mesh for same in surfaces.values() for mesh in same], group.cell, group.start, group.end)
-        for group, surfaces in groups.items()
-    ]
-    return CulledNodes(path.node(), makers, members)
+class Scenery:
+    """All objects without an id. What is in view of a surface is one mesh, from near to far, made anew on a change."""
+
+    def __init__(self, root: NodePath, things: Sequence[StaticObject], textures: Mapping[str, Texture]) -> None:
+        path = root.attach_new_node("scenery")
+        path.set_light_off(1)
+        groups = _grouped([thing for thing in things if not thing.object_id])
+        self._meshes = list(groups.values())
+        places = [
+            placed([mesh for same in surfaces.values() for mesh in same], group.cell, group.start, group.end)
+            for group, surfaces in groups.items()
+        ]
+        self._culling = Culling(places, nearest_first=True)
+        self._nodes: dict[_Surface, GeomNode] = {}
+        self._states: dict[_Surface, RenderState] = {}
+        for surface in sorted({surface for surfaces in self._meshes for surface in surfaces}, key=_drawing_order):
+            node = path.attach_new_node(GeomNode("surface"))
+            node.set_bin(SCENERY_BIN, len(self._nodes))
+            name, shining = surface
+            texture = textures[name] if name is not None else None
+            self._nodes[surface], self._states[surface] = node.node(), surface_state(texture, shining, name == LEAVES)
+        self._lit: dict[int, dict[_Surface, Stream]] = {}
+        """By member, once it has been seen in this light."""
+        self._light: BakedLight | None = None
+        self._shown: list[int] = []
+        self._drawn: dict[_Surface, list[Stream]] = {}
+
+    def show(self, camera: Pinhole, screen: Screen, light: BakedLight) -> None:
+        """Leave in the scene only what this camera may see."""
+        seen = self._culling.seen(camera, screen)
+        if seen == self._shown and light == self._light:
+            return
+        if light != self._light:
+            self._light = light
+            self._lit.clear()
+        self._shown = seen
+        drawn: dict[_Surface, list[Stream]] = {surface: [] for surface in self._nodes}
+        for member in seen:
+            if member not in self._lit:
+                self._lit[member] = {
+                    surface: _lit(surface, meshes, light) for surface, meshes in self._meshes[member].items()
+                }
+            for surface, part in self._lit[member].items():
+                drawn[surface].append(part)
+        for surface, parts in drawn.items():
+            if parts != self._drawn.get(surface):
+                node = self._nodes[surface]
+                node.remove_all_geoms()
+                if parts:
+                    node.add_geom(joined(parts), self._states[surface])
+        self._drawn = drawn
 
 
 def _grouped(things: Sequence[StaticObject]) -> dict[_Group, dict[_Surface, list[Mesh]]]:
@@ -128,13 +168,15 @@ def _copies(piece: Piece, alike: Sequence[tuple[Cell, StaticObject]], stretched:
     return parts
 
 
-def _node(surfaces: Mapping[_Surface, Sequence[Mesh]], textures: Mapping[str, Texture], light: BakedLight) -> GeomNode:
-    node = GeomNode("cell")
-    for (name, shining), meshes in surfaces.items():
-        texture = textures[name] if name is not None else None
-        smooth = name == LEAVES
-        mesh = join(meshes)
-        if not shining:
-            mesh.colours[:, :3] = np.minimum(mesh.colours[:, :3] * light.on(mesh.normals), 255)
-        node.add_geom(geom(mesh, textured=name is not None), surface_state(texture, shining, smooth))
-    return node
+def _drawing_order(surface: _Surface) -> tuple[bool, bool, str, bool]:
+    """Textures are slow, leaves hide the least: what is drawn late is often hidden already."""
+    name, shining = surface
+    return name == LEAVES, name is not None, name or "", shining
+
+
+def _lit(surface: _Surface, meshes: Sequence[Mesh], light: BakedLight) -> Stream:
+    name, shining = surface
+    mesh = join(meshes)
+    if not shining:
+        mesh.colours[:, :3] = np.minimum(mesh.colours[:, :3] * light.on(mesh.normals), 255)
+    return stream(mesh, textured=name is not None)
