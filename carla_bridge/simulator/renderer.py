@@ -55,7 +55,7 @@ class PandaRenderer:
             self._ground.show(camera, screen, still)
             self._scenery.show(camera, screen, still)
             parts = self._instances.visible(camera, screen, scene, moment.traffic_lights)
-            backdrop = self._beside.submit(self._compositor.backdrop, camera, scene, light)
+            backdrop = self._beside.submit(self._compositor.backdrop, camera, screen, scene, light)
             drawn = self._instances.draw(camera, parts, tuple(light.horizon.tolist()))
             kept = _kept(view)
             pictures.append(Picture(drawn.identities[:, kept], partial(self._finish, drawn, backdrop, light, kept)))

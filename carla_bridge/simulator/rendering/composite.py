@@ -20,6 +20,7 @@ from carla_bridge.simulator.rendering.engine import metres
 from carla_bridge.simulator.rendering.groundcover import Cover, GroundCover
 from carla_bridge.simulator.rendering.ids import glow_of_codes
 from carla_bridge.simulator.rendering.light import Light, Rgb
+from carla_bridge.simulator.rendering.occlusion import Screen
 from carla_bridge.simulator.rendering.rays import Image, rays_of
 from carla_bridge.simulator.rendering.sky import Sky
 from carla_bridge.simulator.rendering.visible import Identified
@@ -40,6 +41,7 @@ class Backdrop:
     """1 / metres to the ground, shaped like a ray's rise."""
     cover: Cover | None
     sky: NDArray[np.uint8]
+    """Of the rows from the top in which it may be seen."""
 
 
 class Compositor:
@@ -50,12 +52,12 @@ class Compositor:
         self._sky = Sky()
         self._glow = glow_of_codes()
 
-    def backdrop(self, camera: Pinhole, scene: Scene, light: Light) -> Backdrop:
+    def backdrop(self, camera: Pinhole, screen: Screen, scene: Scene, light: Light) -> Backdrop:
         """To be used for one picture."""
         rays = rays_of(camera)
         cover = self._ground.cover(rays, light)
         if cover is not None:
-            lay_shadows(cover, scene, camera, light)
+            lay_shadows(cover, scene, camera, screen, light)
         return Backdrop(rays.nearness_of_ground(), cover, self._sky.colours(rays, light))
 
     def finish(self, drawn: Identified, backdrop: Backdrop, light: Light) -> Finished:
@@ -82,7 +84,8 @@ class Compositor:
             _lit(_bytes(plane), gain, [(veil, light.haze), *glows], 2 - n) for n, plane in enumerate(blue_green_red)
         ]
         bgra = _bytes(cv2.merge([*planes, np.full(depth.shape, 255, np.uint8)]))
-        cv2.copyTo(backdrop.sky, (drawn.codes == Tag.SKY).view(np.uint8), bgra)
+        up = slice(len(backdrop.sky))
+        cv2.copyTo(backdrop.sky, (drawn.codes[up] == Tag.SKY).view(np.uint8), bgra[up])
         return Finished(bgra, depth)
 
 

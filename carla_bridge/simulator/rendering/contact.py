@@ -14,6 +14,7 @@ from carla_bridge.simulator.rendering.actors import Scene
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.groundcover import Cover
 from carla_bridge.simulator.rendering.light import Light
+from carla_bridge.simulator.rendering.occlusion import Screen
 from carla_bridge.simulator.rendering.rays import Image
 
 Floats = NDArray[np.float64]
@@ -27,14 +28,16 @@ _LOWEST_SUN = 0.35
 _REACH = 1 + 0.5 / _LOWEST_SUN
 """How far a shadow may reach from the actor's place, in radii."""
 _FAINTEST, _DARKEST = 0.28, 0.6
+_FLATTEST = 0.5
+"""Rows of pixels under which a shadow is left out."""
 _NEAR = 0.1
 """Metres along the camera's axis before which nothing is seen."""
 _CORNERS = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])
 
 
-def lay_shadows(cover: Cover, scene: Scene, camera: Pinhole, light: Light) -> None:
-    """Put a shadow under every actor that may be in view, pushed away from the sun."""
-    seen = np.flatnonzero(camera.sees(scene.positions, _REACH * scene.radii + 2 * _SOFT))
+def lay_shadows(cover: Cover, scene: Scene, camera: Pinhole, screen: Screen, light: Light) -> None:
+    """Put a shadow under every actor where it may be seen, pushed away from the sun."""
+    seen = _seen(scene, camera, screen)
     if not len(seen) or camera.position[2] <= 0:
         return
     seen = seen[np.lexsort(scene.positions[seen].T)]
@@ -54,6 +57,16 @@ def lay_shadows(cover: Cover, scene: Scene, camera: Pinhole, light: Light) -> No
             samples[:, 2] += samples[:, 0] * left + samples[:, 1] * top
             pixels = cover.factor[top - cover.band.start : bottom - cover.band.start, left:right]
             pixels *= _seen_through(samples, _rectangle(extent[0], extent[1], darkness), pixels)
+
+
+def _seen(scene: Scene, camera: Pinhole, screen: Screen) -> NDArray[np.int64]:
+    """Whose shadows are in view, not behind a building, and not too flat."""
+    reach = _REACH * scene.radii + 2 * _SOFT
+    distance = (scene.positions - camera.position) @ camera.axes[:, 0] - reach
+    rise = np.abs(camera.position[2]) + distance * np.abs(camera.axes[2, 0])
+    tall = 2 * reach * rise * camera.focal >= _FLATTEST * distance * distance
+    found = np.flatnonzero(camera.sees(scene.positions, reach) & (tall | (distance < 1)))
+    return found[~screen.hides(scene.positions[found], reach[found], np.zeros(len(found)))]
 
 
 def _seen_through(samples: Floats, rectangle: Image, pixels: Image) -> Image:

@@ -110,7 +110,7 @@ class Engine:
         bgra = self._copied(buffer, drawing=True)
         colours = cv2.resize(bgra, (camera.width, camera.height), interpolation=cv2.INTER_LINEAR)
         codes = np.ascontiguousarray(bgra[::-1, 1::ACROSS, 3])
-        depth = self._copied(buffer, drawing=False).view(np.uint32)[..., 0]
+        depth = self._copied(buffer, drawing=False).view(np.int32)[..., 0]  # numpy is slow with unsigned ones
         buffer.output.set_active(False)
         return RawFrame(np.asarray(cv2.flip(colours, 0), np.uint8), codes, depth[::-1, 1::ACROSS].astype(np.float32))
 

@@ -12,6 +12,8 @@ _CLOUD_HEIGHT = 900.0
 _CLOUD_TILE = 512
 _METRES_PER_CELL = 14.0
 _FARTHEST_CLOUD = 9000.0
+_LAND_ENDS = 800.0
+"""Metres along the camera's axis within which all rays that come down meet the ground."""
 _STEPS = 255
 _THINNED = 4
 
@@ -29,8 +31,14 @@ class Sky:
         self._light: Light | None = None
 
     def colours(self, rays: Rays, light: Light) -> NDArray[np.uint8]:
-        """(h, w, 4) blue, green, red, 255; worked out for every fourth row and column."""
+        """(n, w, 4) blue, green, red, 255 of the rows down to the last that looks beyond the land.
+
+        Worked out for every fourth row and column.
+        """
+        rays = rays.rows(0, _lowest(rays))
         size = (len(rays.along_columns[0]), len(rays.down_rows[0]))
+        if not size[1]:
+            return np.zeros((0, size[0], 4), np.uint8)
         rays = rays.thinned(_THINNED)
         if light is not self._light:
             self._mix(light)
@@ -54,3 +62,10 @@ class Sky:
         self._levels = levels.astype(np.float32)
         """How much cloud is seen, 0 to 1, where the clouds' noise has each value."""
         self._light = light
+
+
+def _lowest(rays: Rays) -> int:
+    """How many rows there are, in whole steps, down to the last that looks beyond the land."""
+    height = len(rays.down_rows[2])
+    beyond = np.flatnonzero((rays.rise() * np.float32(_LAND_ENDS) >= -rays.origin[2]).any(axis=1))
+    return min(-(-int(beyond[-1] + 1) // _THINNED) * _THINNED, height) if len(beyond) else 0
