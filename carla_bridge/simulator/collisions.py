@@ -9,6 +9,7 @@ from carla_bridge.simulator.actors import Actor
 from carla_bridge.simulator.kinds import ObjectKind
 from carla_bridge.simulator.path import Floats
 from carla_bridge.simulator.scene import StaticObject
+from carla_bridge.simulator.tables import table
 
 CELL = 25.0
 _SOFT = {
@@ -29,25 +30,29 @@ _TRUNKS = {
 
 def footprints(actors: Sequence[Actor]) -> Floats:
     """(n, 5) rows of x, y, yaw in radians, half length, half width."""
-    rows = [(actor.pose.x, actor.pose.y, actor.pose.yaw, actor.extent[0], actor.extent[1]) for actor in actors]
-    boxes = np.array(rows, dtype=np.float64).reshape(-1, 5)
+    rows = []
+    for actor in actors:
+        x, y, _, _, yaw, _ = actor.pose
+        rows.append((x, y, yaw, *actor.extent[:2]))
+    boxes = table(rows, 5)
     boxes[:, 2] = np.radians(boxes[:, 2])
     return boxes
 
 
 def overlaps(one: Floats, two: Floats) -> NDArray[np.bool_]:
     """Row by row: do the rectangles of `one` and `two` overlap? (Separating axes.)"""
-    gap = two[:, :2] - one[:, :2]
-    result = np.ones(len(one), dtype=np.bool_)
+    gap_x, gap_y = two[:, 0] - one[:, 0], two[:, 1] - one[:, 1]
     turn = two[:, 2] - one[:, 2]
     c, s = np.abs(np.cos(turn)), np.abs(np.sin(turn))
-    for base, other in ((one, two), (two, one)):
-        fx, fy = np.cos(base[:, 2]), np.sin(base[:, 2])
-        ahead = np.abs(gap[:, 0] * fx + gap[:, 1] * fy)
-        aside = np.abs(-gap[:, 0] * fy + gap[:, 1] * fx)
-        result &= ahead < base[:, 3] + other[:, 3] * c + other[:, 4] * s
-        result &= aside < base[:, 4] + other[:, 3] * s + other[:, 4] * c
-    return result
+    base = np.stack((one, two))  # once along the axes of the one, once along those of the other
+    other = base[::-1]
+    fx, fy = np.cos(base[..., 2]), np.sin(base[..., 2])
+    ahead = np.abs(gap_x * fx + gap_y * fy)
+    aside = np.abs(-gap_x * fy + gap_y * fx)
+    meet = ahead < base[..., 3] + other[..., 3] * c + other[..., 4] * s
+    meet &= aside < base[..., 4] + other[..., 3] * s + other[..., 4] * c
+    both: NDArray[np.bool_] = meet[0] & meet[1]
+    return both
 
 
 def overlapping_pairs(boxes: Floats) -> list[tuple[int, int]]:
@@ -55,10 +60,10 @@ def overlapping_pairs(boxes: Floats) -> list[tuple[int, int]]:
     if len(boxes) < 2:
         return []
     reach = np.hypot(boxes[:, 3], boxes[:, 4])
-    dx = boxes[:, None, 0] - boxes[None, :, 0]
-    dy = boxes[:, None, 1] - boxes[None, :, 1]
-    close = dx * dx + dy * dy < (reach[:, None] + reach[None, :]) ** 2
-    first, second = np.nonzero(close)
+    x, y = boxes[:, 0].copy(), boxes[:, 1].copy()
+    dx, dy = x[:, None] - x, y[:, None] - y
+    close = dx * dx + dy * dy < (reach[:, None] + reach) ** 2
+    first, second = divmod(np.flatnonzero(close), len(boxes))
     once = first < second
     first, second = first[once], second[once]
     if not len(first):

@@ -53,8 +53,7 @@ class CrossingGuard:
         result: list[float | None] = [None] * len(drivers)
         waiting: list[tuple[float, int]] = []
         for number, driver in enumerate(drivers):
-            turn = driver.next_turn()
-            if turn is not None:
+            if driver.turn is not None:
                 gap = driver.lane.length - driver.s - driver.vehicle.extent[0] - STOP_LINE - 0.3
                 if gap < _notice(driver):
                     waiting.append((gap, number))
@@ -98,7 +97,7 @@ class CrossingGuard:
     def _release(self, drivers: Sequence[Driver]) -> None:
         for driver in drivers:
             granted = self._granted.get(driver.vehicle.id)
-            if granted is None or driver.lane is granted.way or driver.next_turn() is granted.way:
+            if granted is None or driver.lane is granted.way or driver.turn is granted.way:
                 continue
             if driver.s > driver.vehicle.extent[0] + 1.0 or granted.way not in driver.lane.predecessors:
                 self.forget(driver.vehicle.id)

@@ -69,15 +69,12 @@ class Driver:
         """Metres to the right of the lane's centre."""
         self.heading = 0.0
         """Of the lane, where the vehicle is, in radians."""
-        self._base = 0
+        self.base = 0
+        """Row of `points` from which on the rear axle is to be looked for."""
         self._end = 0.0
         self._shift = (0.0, 0.0, 1.0)
         """Lateral offset at the beginning of a lane change, where it began along the lane, and its length."""
         self.find_lane()
-
-    @property
-    def lane(self) -> Lane:
-        return self.route[0]
 
     @property
     def changing(self) -> bool:
@@ -91,14 +88,14 @@ class Driver:
         self._behind: Lane | None = None
         self._shift = (0.0, 0.0, 1.0)
         self._planned = 0
-        self._tick_off()
+        self._enter()
         self._plan()
         self._lay_out()
 
     def follow(self, goals: list[Lane]) -> None:
         """Go to these lanes in turn, then wander."""
         self.goals = deque(goals)
-        self._tick_off()
+        self._enter()
         self.turns.clear()
         self._replan()
 
@@ -108,49 +105,32 @@ class Driver:
         self.goals.clear()
         self._replan()
 
-    def near(self, into: Floats) -> None:
-        """Copy the rows of the route in which the rear axle must be."""
-        rows = self._points[self._base : self._base + len(into)]
-        into[: len(rows)] = rows
-        into[len(rows) :] = rows[-1]
-
-    def arrive(self, best: int, along: float, aside: float, heading: float) -> None:
-        """Move on along the route: the rear axle is `along` metres behind or beyond row `best` of the near ones."""
-        self.aside, self.heading = aside, heading
-        base, back = self._base, self.vehicle.model.wheelbase / 2
-        best = min(best, len(self._arc) - 1 - base)
-        self._base = base + max(best - 3, 0)
-        self.s = max(0.0, self._arc[base + best] + along + back)
+    def arrive(self, base: int, s: float, aside: float, heading: float) -> None:
+        """Move on along the route, to `s` metres after the beginning of the present lane."""
+        self.base, self.s, self.aside, self.heading = base, s, aside, heading
         moved_on = False
         while self.s > self.lane.length and len(self.route) > 1:
             self.s -= self.lane.length
             self._behind = self.route.pop(0)
             moved_on = True
             self._shift = (0.0, 0.0, 1.0)
-            self._tick_off()
-        if self.changing and self.s > self._shift[1] + self._shift[2]:
+            self._enter()
+        start, began, length = self._shift
+        if start and self.s > began + length:
             self._shift = (0.0, 0.0, 1.0)
         if moved_on or (self.s + HORIZON > self._end and not self._cut_short):
             self._plan()
             self._lay_out()
 
-    def ahead(self, count: int, stride: int, into: Floats) -> float:
-        """Copy every `stride`-th row of the route from the vehicle on; returns the distance to the first."""
-        first = min(bisect_left(self._arc, self.s), len(self._arc) - 1)
-        rows = self._points[first : first + count * stride : stride]
-        into[: len(rows)] = rows
-        into[len(rows) :] = rows[-1]
-        return self._arc[first] - self.s
+    def glance(self, lead: float) -> tuple[int, float, float]:
+        """The first row of the route before the vehicle, the distance to it, and the curvature `lead` metres on.
 
-    def bend(self, lead: float) -> float:
-        """Curvature of the path, `lead` metres in front of the rear axle."""
+        The latter counts from the rear axle.
+        """
+        arc, last = self._arc, len(self._arc) - 1
+        first = min(bisect_left(arc, self.s), last)
         place = self.s - self.vehicle.model.wheelbase / 2 + lead
-        return self._bends[min(bisect_left(self._arc, place), len(self._arc) - 1)]
-
-    def offset(self, general: float) -> float:
-        """How far to the right of the lane's centre to drive in general."""
-        own = self.settings.lane_offset
-        return general if own is None else own
+        return first, arc[first] - self.s, self._bends[min(bisect_left(arc, place), last)]
 
     def gliding(self, distance: Floats) -> Floats:
         """During a lane change: what is left of it, to the right, at distances from here."""
@@ -170,19 +150,13 @@ class Driver:
         planned = len(self.route) > 1 and self.route[1] is lane
         self.route = self.route[1:] if planned else [lane]
         self._behind = None
-        self._tick_off()
+        self._enter()
         self._shift = (aside or 1e-6, self.s, max(14.0, 2.4 * self.vehicle.speed))
         if not planned:
             self._replan()
         else:
             self._plan()
             self._lay_out()
-
-    def next_turn(self) -> Lane | None:
-        """The way through the junction at the end of the present lane."""
-        if self.lane.junction is None and len(self.route) > 1 and self.route[1].junction is not None:
-            return self.route[1]
-        return None
 
     def neighbour_wanted(self) -> Lane | None:
         """The neighbouring lane that the planned route continues on, if it does."""
@@ -196,7 +170,9 @@ class Driver:
             self.goals.popleft()
         self._replan()
 
-    def _tick_off(self) -> None:
+    def _enter(self) -> None:
+        """Take notice of the lane that the route begins with now."""
+        self.lane = self.route[0]
         while self.goals and self.goals[0] is self.lane:
             self.goals.popleft()
             self._planned = max(0, self._planned - 1)
@@ -228,9 +204,9 @@ class Driver:
     def _lay_out(self) -> None:
         """Sample the next stretch of the route, up to the first lane change it contains.
 
-        Rows are x, y, yaw, curvature, speed limit and comfortable speed in the bend.
+        Columns are x, y, yaw, curvature, speed limit, comfortable speed in the bend, and metres along the lane.
         """
-        points, arcs = [], []
+        pieces = []
         self._cut_short = False
         behind = [] if self._behind is None else [self._behind]
         start = -sum(lane.length for lane in behind)
@@ -238,17 +214,26 @@ class Driver:
             samples = lane.samples[: int(np.ceil(lane.length / LANE_SPACING))]
             first = max(0, int((self.s - start) / LANE_SPACING) - REARWARD)
             piece = samples[first : first + int(WINDOW) + REARWARD]
-            limit = np.full(len(piece), lane.speed_limit / 3.6)
-            in_bend = np.sqrt(COMFORT_TURN / np.maximum(np.abs(piece[:, 3]), 1e-4))
-            points.append(np.column_stack((piece, limit, in_bend)))
-            arcs.append(start + LANE_SPACING * np.arange(first, first + len(piece)))
+            columns = np.empty((7, len(piece)))
+            columns[:4] = piece.T
+            columns[4] = lane.speed_limit / 3.6
+            columns[5] = np.sqrt(COMFORT_TURN / np.maximum(np.abs(columns[3]), 1e-4))
+            columns[6] = start + LANE_SPACING * np.arange(first, first + len(piece))
+            pieces.append(columns)
             start += lane.length
             following = self.route[number + 1] if number + 1 < len(self.route) else None
             self._cut_short = number >= 0 and following is not None and following not in lane.successors
             if start > self.s + WINDOW or self._cut_short:
                 break
-        self._points = np.concatenate(points)
-        self._arc: list[float] = np.concatenate(arcs).tolist()
-        self._bends: list[float] = self._points[:, 3].tolist()
-        self._base = 0
+        self.points = np.concatenate(pieces, axis=1)
+        self.base = 0
+        self.turn = self._next_turn()
+        self._arc: list[float] = self.points[6].tolist()
+        self._bends: list[float] = self.points[3].tolist()
         self._end = self._arc[-1]
+
+    def _next_turn(self) -> Lane | None:
+        """The way through the junction at the end of the present lane."""
+        if self.lane.junction is None and len(self.route) > 1 and self.route[1].junction is not None:
+            return self.route[1]
+        return None

@@ -5,13 +5,17 @@ from collections.abc import Sequence, Set
 import numpy as np
 
 from carla_bridge.simulator.actors import Vehicle
-from carla_bridge.simulator.driver import Driver
+from carla_bridge.simulator.driver import LOST, Driver
 from carla_bridge.simulator.road_network import LANE_SPACING, Lane
 
 EVERY = 0.5
 """Seconds between two thoughts about changing lane."""
 LAST_CHANCE = 30.0
 """Metres before the end of the lane where a driver gives a planned change up."""
+FAR = 90.0
+"""Metres beyond which nobody matters."""
+SEARCHED = 90
+"""Samples of a lane, to either side of the own one, among which others are looked for."""
 IN_LANE = 1.9
 """A vehicle this close to a lane's centre, plus half its width, occupies it."""
 
@@ -60,8 +64,9 @@ def _held_up(driver: Driver, vehicles: Sequence[Vehicle]) -> bool:
     """Is somebody clearly slower in front, in the same lane?"""
     vehicle = driver.vehicle
     wanted = driver.lane.speed_limit / 3.6 * driver.temper
-    for ahead, aside, other in _around(driver.lane, vehicle, vehicles):
-        if 0.0 < ahead < 12.0 + 1.6 * vehicle.speed and aside < IN_LANE:
+    far = 12.0 + 1.6 * vehicle.speed  # along the lane, which neither of the two may be exactly on
+    for ahead, aside, other in _around(driver.lane, vehicle, vehicles, min(far + LOST + IN_LANE, FAR)):
+        if 0.0 < ahead < far and aside < IN_LANE:
             return other.speed < wanted - 2.0
     return False
 
@@ -69,7 +74,7 @@ def _held_up(driver: Driver, vehicles: Sequence[Vehicle]) -> bool:
 def _is_free(driver: Driver, lane: Lane, vehicles: Sequence[Vehicle], coming: Set[Vehicle]) -> bool:
     """Is there a gap in the other lane and among those that come into it, with time to spare before and behind?"""
     me = driver.vehicle
-    for ahead, aside, other in _around(lane, me, vehicles):
+    for ahead, aside, other in _around(lane, me, vehicles, FAR):
         if aside > IN_LANE + other.extent[1] and other not in coming:
             continue
         clear = abs(ahead) - me.extent[0] - other.extent[0]
@@ -79,22 +84,24 @@ def _is_free(driver: Driver, lane: Lane, vehicles: Sequence[Vehicle], coming: Se
     return True
 
 
-def _around(lane: Lane, me: Vehicle, vehicles: Sequence[Vehicle]) -> list[tuple[float, float, Vehicle]]:
-    """(metres ahead along the lane, metres off its centre, vehicle), nearest in front first."""
-    others = [
-        other
-        for other in vehicles
-        if other is not me and abs(other.pose.x - me.pose.x) < 90 and abs(other.pose.y - me.pose.y) < 90
-    ]
+def _around(lane: Lane, me: Vehicle, vehicles: Sequence[Vehicle], within: float) -> list[tuple[float, float, Vehicle]]:
+    """(metres ahead along the lane, metres off its centre, vehicle), nearest in front first.
+
+    Only of those that are `within` so many metres to all sides.
+    """
+    x, y = me.pose[:2]
+    others = [v for v in vehicles if abs(v.pose.x - x) < within and abs(v.pose.y - y) < within and v is not me]
     if not others:
         return []
-    places = np.array([(v.pose.x, v.pose.y) for v in (me, *others)])
-    mine = int(((lane.samples[:, :2] - places[0]) ** 2).sum(axis=1).argmin())
-    start = max(0, mine - 90)
-    near = lane.samples[start : mine + 90]
-    squared = ((near[None, :, :2] - places[:, None, :]) ** 2).sum(axis=2)
+    dx, dy = lane.samples[:, 0] - x, lane.samples[:, 1] - y
+    mine = int((dx * dx + dy * dy).argmin())
+    start = max(0, mine - SEARCHED)
+    near = lane.samples[start : mine + SEARCHED]
+    places = np.array([v.pose[:2] for v in (me, *others)])
+    dx, dy = near[:, 0] - places[:, :1], near[:, 1] - places[:, 1:]
+    squared = dx * dx + dy * dy
     index = squared.argmin(axis=1)
     aside = np.sqrt(squared[np.arange(len(places)), index])
     ahead = (index - index[0]) * LANE_SPACING
-    found = [(float(a), float(b), v) for a, b, v in zip(ahead[1:], aside[1:], others, strict=True)]
+    found = list(zip(ahead[1:].tolist(), aside[1:].tolist(), others, strict=True))
     return sorted(found, key=lambda row: row[0])

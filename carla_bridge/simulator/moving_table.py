@@ -1,12 +1,12 @@
 """From actors to the renderer's table of all that moves."""
 
 from collections.abc import Sequence
-from itertools import chain
 
 import numpy as np
 
 from carla_bridge.simulator.actors import Vehicle, Walker
 from carla_bridge.simulator.scene import MovingObject, MovingObjects
+from carla_bridge.simulator.tables import table
 
 BRAKE_LIGHTS = 0x8
 BRAKES_SHOW = 0.05
@@ -28,19 +28,18 @@ class MovingTable:
 
     def now(self) -> MovingObjects:
         """The table at this tick. Walkers are drawn upright, from the ground under the middle of their bodies."""
-        table = self._lasting.numbers.copy()
-        poses = chain.from_iterable(actor.pose for actor in self._movers)
-        table[:, 1:7] = np.fromiter(poses, np.float64, 6 * len(table)).reshape(-1, 6)
+        numbers = self._lasting.numbers.copy()
+        numbers[:, 1:7] = table([actor.pose for actor in self._movers], 6)
         if self._walkers:
             rows = self._walker_rows
-            table[rows, 3] -= table[rows, 9]
-            table[rows, 4] = table[rows, 6] = 0.0
-            table[rows, 14] = [walker.gait for walker in self._walkers]
+            numbers[rows, 3] -= numbers[rows, 9]
+            numbers[rows, 4] = numbers[rows, 6] = 0.0
+            numbers[rows, 14] = [walker.gait for walker in self._walkers]
         if self._vehicles:
             rows = self._vehicle_rows
-            table[rows, 14] = np.array([vehicle.travelled for vehicle in self._vehicles]) / WHEEL_RADIUS
-            table[rows, 15] = [_lights(vehicle) for vehicle in self._vehicles]
-        return MovingObjects(self._lasting.blueprints, table)
+            numbers[rows, 14] = np.array([vehicle.travelled for vehicle in self._vehicles]) / WHEEL_RADIUS
+            numbers[rows, 15] = [_lights(vehicle) for vehicle in self._vehicles]
+        return MovingObjects(self._lasting.blueprints, numbers)
 
 
 def _lights(vehicle: Vehicle) -> int:

@@ -9,6 +9,7 @@ from carla_bridge.simulator.actors import ZERO, Vector, Vehicle
 from carla_bridge.simulator.path import Floats
 from carla_bridge.simulator.posing import wrap
 from carla_bridge.simulator.scene import Pose
+from carla_bridge.simulator.tables import table
 
 FULL_BRAKE = 8.0
 HAND_BRAKE = 5.0
@@ -40,55 +41,56 @@ def step_vehicles(vehicles: Sequence[Vehicle], dt: float) -> None:
     pieces = max(1, -int(-dt // LONGEST_STEP))
     for _ in range(pieces):
         _advance(moving, dt / pieces)
-    for vehicle, (velocity, yaw) in zip(moving, before, strict=True):
-        ax, ay = (vehicle.velocity[0] - velocity[0]) / dt, (vehicle.velocity[1] - velocity[1]) / dt
-        vehicle.acceleration = (ax, ay, 0.0)
-        vehicle.angular_velocity = (0.0, 0.0, wrap(vehicle.pose.yaw - yaw) / dt)
+    for vehicle, ((was_x, was_y, _), was_yaw) in zip(moving, before, strict=True):
+        vx, vy, _ = vehicle.velocity
+        vehicle.acceleration = ((vx - was_x) / dt, (vy - was_y) / dt, 0.0)
+        vehicle.angular_velocity = (0.0, 0.0, wrap(vehicle.pose.yaw - was_yaw) / dt)
 
 
 def _advance(vehicles: Sequence[Vehicle], dt: float) -> None:
+    rows = []
     for vehicle in vehicles:
         if vehicle.constant_velocity is not None:
             vehicle.speed, vehicle.sideways, _ = vehicle.constant_velocity
         else:
             vehicle.speed = _new_speed(vehicle, dt)
             vehicle.sideways *= exp(-4.0 * dt) if vehicle.sideways else 0.0
-    rows = np.array(
-        [
-            (v.speed, v.sideways, v.steering, _wanted_angle(v), v.model.max_steer, v.model.wheelbase, *_place(v))
-            for v in vehicles
-        ]
-    )
-    speed, sideways, steering, wanted, lock, base, x, y, yaw = rows.T
+        x, y, _, _, degrees, _ = vehicle.pose
+        model, wanted = vehicle.model, vehicle.control.steer
+        row = (vehicle.speed, vehicle.sideways, vehicle.steering, wanted, model.max_steer, model.wheelbase)
+        rows.append((*row, x, y, radians(degrees)))
+    speed, sideways, steering, wanted_share, lock, base, x, y, yaw = table(rows, 9).T.copy()
     locks = steering_locks(np.radians(lock), speed)
-    ackermann = np.array([vehicle.ackermann is not None for vehicle in vehicles])
-    wanted = np.where(ackermann, np.clip(wanted, -locks, locks), wanted * locks)
-    steering = steering + np.clip(wanted - steering, -STEERING_RATE * dt, STEERING_RATE * dt)
-    slip = np.arctan(0.5 * np.tan(steering))
-    rate = speed * np.cos(slip) * np.tan(steering) / base
-    fastest = GRIP / np.maximum(np.abs(speed), 0.1)
+    wanted_angle = wanted_share * locks
+    for number, vehicle in enumerate(vehicles):
+        if vehicle.ackermann is not None:
+            wanted_angle[number] = max(-locks[number], min(locks[number], vehicle.ackermann[0]))
+    steering = steering + _within(wanted_angle - steering, STEERING_RATE * dt)
+    tangent, pace = np.tan(steering), np.maximum(np.abs(speed), 0.1)
+    slip = np.arctan(0.5 * tangent)
+    rate = speed * np.cos(slip) * tangent / base
+    fastest = GRIP / pace
     sliding = np.abs(rate) > fastest
-    rate = np.clip(rate, -fastest, fastest)
-    gripless = np.arctan(0.5 * base * rate / np.maximum(np.abs(speed), 0.1)) * np.sign(speed)
-    heading = yaw + np.where(sliding, gripless, slip) + rate * dt / 2
+    if sliding.any():
+        rate = _within(rate, fastest)
+        gripless = np.arctan(0.5 * base * rate / pace) * np.sign(speed)
+        slip = np.where(sliding, gripless, slip)
+    heading = yaw + slip + rate * dt / 2
     vx = speed * np.cos(heading) - sideways * np.sin(yaw)
     vy = speed * np.sin(heading) + sideways * np.cos(yaw)
     turned = (np.degrees(yaw + rate * dt) + 180.0) % 360.0 - 180.0
-    results = zip(vehicles, *(c.tolist() for c in (steering, vx, vy, x + vx * dt, y + vy * dt, turned)), strict=True)
-    for vehicle, angle, east, south, new_x, new_y, degrees in results:
+    results = np.array((steering, vx, vy, x + vx * dt, y + vy * dt, turned)).tolist()
+    for vehicle, angle, east, south, new_x, new_y, degrees in zip(vehicles, *results, strict=True):
         vehicle.steering = angle
         vehicle.velocity = (east, south, 0.0)
         vehicle.travelled += vehicle.speed * dt
         vehicle.pose = Pose(new_x, new_y, 0.0, 0.0, degrees, 0.0)
 
 
-def _place(vehicle: Vehicle) -> tuple[float, float, float]:
-    return vehicle.pose.x, vehicle.pose.y, radians(vehicle.pose.yaw)
-
-
-def _wanted_angle(vehicle: Vehicle) -> float:
-    """Of the front wheels: a share of the lock, or an angle from the Ackermann controller."""
-    return vehicle.control.steer if vehicle.ackermann is None else vehicle.ackermann[0]
+def _within(values: Floats, bound: Floats | float) -> Floats:
+    """The values, but none farther from zero than the bound."""
+    bounded: Floats = np.minimum(np.maximum(values, -bound), bound)
+    return bounded
 
 
 def _new_speed(vehicle: Vehicle, dt: float) -> float:

@@ -24,8 +24,9 @@ from carla_bridge.simulator.settings import EpisodeSettings, WeatherParameters
 from carla_bridge.simulator.signal_groups import group_lights
 from carla_bridge.simulator.signals import across, speed_signs, traffic_lights, trigger_volume
 from carla_bridge.simulator.spawning import make_actor
-from carla_bridge.simulator.traffic import General, Traffic
+from carla_bridge.simulator.traffic import Traffic
 from carla_bridge.simulator.walking import step_walker
+from carla_bridge.simulator.wishes import General
 
 LOCKED = 5.0
 """Seconds of contact after which two autopilot vehicles are let go."""
@@ -187,7 +188,7 @@ class World:
 
     def decide(self) -> None:
         """The rest of a tick: drivers look at the world and set their controls for the next."""
-        self.traffic.step(self.census.vehicles, self.census.walkers, self.settings.step / self.settings.pieces)
+        self.traffic.step(self.census, self.settings.step / self.settings.pieces)
 
     def moment(self) -> Moment:
         """What the renderer needs to know of this tick."""
@@ -203,7 +204,7 @@ class World:
         for group in dict.fromkeys(self.signal_groups.values()):
             group.step(dt)
         vehicles, walkers = self.census.vehicles, self.census.walkers
-        before = [(actor, actor.pose) for actor in vehicles]
+        before = {vehicle: vehicle.pose for vehicle in vehicles}
         step_vehicles(vehicles, dt)
         for walker in walkers:
             step_walker(walker, dt)
@@ -220,11 +221,10 @@ class World:
         if taken or self.obstacles.hit_by(boxes[0]) is not None:
             raise RefusedError("Spawn failed because of collision at spawn position")
 
-    def _collide(self, before: list[tuple[Vehicle, Pose]], walkers: list[Walker], dt: float) -> list[Collision]:
-        bodies: list[Vehicle | Walker] = [v for v, _ in before if v.collides]
+    def _collide(self, before: dict[Vehicle, Pose], walkers: list[Walker], dt: float) -> list[Collision]:
+        bodies: list[Vehicle | Walker] = [vehicle for vehicle in before if vehicle.collides]
         bodies += [walker for walker in walkers if walker.collides or walker.steered]
         boxes = footprints(bodies)
-        previous = dict(before)
         hits: list[Collision] = []
         touching: dict[tuple[int, int], float] = {}
         for i, j in overlapping_pairs(boxes):
@@ -237,7 +237,7 @@ class World:
                 # two autopilots that hooked each other may part again, or the street would stay blocked
                 locked = touching[one.id, two.id] > LOCKED and _driven(one) and _driven(two)
                 if not locked and isinstance(body, Vehicle) and _approaches(body, other):
-                    stop_dead(body, previous[body])
+                    stop_dead(body, before[body])
         self._touching = touching
         for number, body in enumerate(bodies):
             if isinstance(body, Vehicle) and not body.autopilot and body.speed:
@@ -245,7 +245,7 @@ class World:
                 if thing is not None:
                     wall = Actor(0, f"static.{thing.kind}", thing.pose, tag=Tag(thing.tag))
                     hits.append(_hit(body, wall))
-                    stop_dead(body, previous[body])
+                    stop_dead(body, before[body])
         return hits
 
 
