@@ -28,7 +28,7 @@ _LOWEST_SUN = 0.35
 _REACH = 1 + 0.5 / _LOWEST_SUN
 """How far a shadow may reach from the actor's place, in radii."""
 _FAINTEST, _DARKEST = 0.28, 0.6
-_FLATTEST = 0.5
+_FLATTEST = 0.3
 """Rows of pixels under which a shadow is left out."""
 _NEAR = 0.1
 """Metres along the camera's axis before which nothing is seen."""

@@ -35,21 +35,23 @@ class Sky:
 
         Worked out for every fourth row and column.
         """
-        rays = rays.rows(0, _lowest(rays))
-        size = (len(rays.along_columns[0]), len(rays.down_rows[0]))
-        if not size[1]:
-            return np.zeros((0, size[0], 4), np.uint8)
+        rays, width = rays.rows(0, _lowest(rays)), len(rays.along_columns[0])
+        height = len(rays.down_rows[0])
+        if not height:
+            return np.zeros((0, width, 4), np.uint8)
         rays = rays.thinned(_THINNED)
         if light is not self._light:
             self._mix(light)
-        height: Image = np.maximum(rays.rise() / rays.length(), 0)
-        index = (np.sqrt(height) * _STEPS).astype(np.uint8)
+        steepness: Image = np.maximum(rays.rise() / rays.length(), 0)
+        index = (np.sqrt(steepness) * _STEPS).astype(np.uint8)
         distance = np.clip(rays.to_height(rays.origin[2] + _CLOUD_HEIGHT), 0, _FARTHEST_CLOUD)
         cover = np.take(self._levels, self._clouds.sample(rays, distance))
         cover *= np.take(self._clear, index)
         small = np.take(self._gradient, index, axis=0)
         small += cover[..., None] * (self._cloud - small)
-        return np.asarray(cv2.resize(cv2.convertScaleAbs(small), size, interpolation=cv2.INTER_LINEAR), np.uint8)
+        size = (width, _THINNED * len(small))
+        large = cv2.resize(cv2.convertScaleAbs(small), size, interpolation=cv2.INTER_LINEAR)
+        return np.asarray(large[:height], np.uint8)
 
     def _mix(self, light: Light) -> None:
         """Work out what depends on the light alone; all in blue, green, red, alpha, 0 to 255."""
@@ -65,7 +67,6 @@ class Sky:
 
 
 def _lowest(rays: Rays) -> int:
-    """How many rows there are, in whole steps, down to the last that looks beyond the land."""
-    height = len(rays.down_rows[2])
+    """How many rows there are down to the last that looks beyond the land, and some more to blend with."""
     beyond = np.flatnonzero((rays.rise() * np.float32(_LAND_ENDS) >= -rays.origin[2]).any(axis=1))
-    return min(-(-int(beyond[-1] + 1) // _THINNED) * _THINNED, height) if len(beyond) else 0
+    return min(int(beyond[-1]) + 2 * _THINNED, len(rays.down_rows[2])) if len(beyond) else 0
