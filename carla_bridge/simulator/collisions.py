@@ -61,8 +61,11 @@ def overlapping_pairs(boxes: Floats) -> list[tuple[int, int]]:
         return []
     reach = np.hypot(boxes[:, 3], boxes[:, 4])
     x, y = boxes[:, 0].copy(), boxes[:, 1].copy()
-    dx, dy = x[:, None] - x, y[:, None] - y
-    close = dx * dx + dy * dy < (reach[:, None] + reach) ** 2
+    squared, dy = x[:, None] - x, y[:, None] - y
+    squared *= squared
+    dy *= dy
+    squared += dy
+    close = squared < (reach[:, None] + reach) ** 2
     first, second = divmod(np.flatnonzero(close), len(boxes))
     once = first < second
     first, second = first[once], second[once]

@@ -65,6 +65,7 @@ class Driver:
         self._planned = 0
         self.turns: deque[str] = deque(settings.turns)
         self._network = network
+        self._to_rear_axle = vehicle.model.wheelbase / 2
         self.aside = 0.0
         """Metres to the right of the lane's centre."""
         self.heading = 0.0
@@ -127,10 +128,11 @@ class Driver:
 
         The latter counts from the rear axle.
         """
-        arc, last = self._arc, len(self._arc) - 1
-        first = min(bisect_left(arc, self.s), last)
-        place = self.s - self.vehicle.model.wheelbase / 2 + lead
-        return first, arc[first] - self.s, self._bends[min(bisect_left(arc, place), last)]
+        arc, s = self._arc, self.s
+        last = len(arc) - 1
+        first = min(bisect_left(arc, s), last)
+        bend = min(bisect_left(arc, s - self._to_rear_axle + lead), last)
+        return first, arc[first] - s, self._bends[bend]
 
     def gliding(self, distance: Floats) -> Floats:
         """During a lane change: what is left of it, to the right, at distances from here."""

@@ -36,12 +36,16 @@ class Paths(NamedTuple):
     """From the vehicle."""
 
 
-def close_pairs(build: Build, motion: Motion, crowd: Crowd, discs: Discs) -> NDArray[np.bool_]:
-    """(n, discs): what each driver has to look at; `motion` is that of the drivers' vehicles."""
+def close_pairs(motion: Motion, discs: Discs, foreign: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """(n, discs): what each driver has to look at. `motion` is that of the drivers' vehicles, and `foreign` tells
+    which discs are not the driver's own."""
     reach = 14.0 + 2.2 * motion.speed + motion.speed**2 / (2 * COMFORT_BRAKE)
-    dx, dy = discs.x - motion.x[:, None], discs.y - motion.y[:, None]
-    close: NDArray[np.bool_] = dx * dx + dy * dy < np.minimum(reach, SPACING * SAMPLES)[:, None] ** 2
-    close &= build.ids[:, None] != crowd.owners
+    squared, dy = discs.x - motion.x[:, None], discs.y - motion.y[:, None]
+    squared *= squared
+    dy *= dy
+    squared += dy
+    close: NDArray[np.bool_] = squared < np.minimum(reach, SPACING * SAMPLES)[:, None] ** 2
+    close &= foreign
     return close
 
 

@@ -48,6 +48,8 @@ class Fleet:
         seats = {vehicle.id: number for number, vehicle in enumerate(census.vehicles)}
         self.seats = np.array([seats[driver.vehicle.id] for driver in drivers])
         """Where among all vehicles the drivers' are."""
+        self.foreign = self.build.ids[:, None] != self.crowd.owners
+        """(n, discs): which are not the driver's own."""
 
 
 class Traffic:
@@ -122,7 +124,7 @@ class Traffic:
         paths, bends, desired = _look_ahead(fleet, motion.speed)
         acceleration = _free_road(motion.speed, desired, fleet.build.strength)
         discs = fleet.crowd.discs(everybody)
-        close = close_pairs(fleet.build, motion, fleet.crowd, discs)
+        close = close_pairs(motion, discs, fleet.foreign)
         _excuse(drivers, fleet.crowd, close)
         wished = fleet.wishes.distance
         keep_distance(close, fleet.build, motion.speed, wished, paths, fleet.crowd, discs, acceleration)
@@ -158,7 +160,7 @@ class Traffic:
         for driver, gas, turn, stop in columns:
             vehicle, lane = driver.vehicle, driver.lane
             gear = 1 + min(5, int(abs(vehicle.speed) / 7.0))
-            vehicle.control = VehicleControl(gas, turn, stop, gear=gear)
+            vehicle.control = VehicleControl(gas, turn, stop, False, False, False, gear)
             vehicle.speed_limit = lane.speed_limit
             near = lane.length - driver.s - vehicle.extent[0] < AT_LIGHT
             vehicle.waits_at = self._lights.get(lane.id) if near else None
