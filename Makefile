@@ -20,7 +20,7 @@ demo: $(STAMP)
 	$(BIN)/fedagem compare plan/carla_demo.yaml --methods fedavg,der+fedagem --federated --jobs 2 --out runs/demo
 
 test: $(STAMP)
-	$(BIN)/pytest --quiet --numprocesses 2 --dist loadfile
+	$(BIN)/pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

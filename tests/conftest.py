@@ -11,8 +11,12 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C be tested also where the shell started the tests in the background, deaf to it."""
+    """Let Ctrl-C be tested also where the shell started the tests in the background, deaf to it.
+
+    And let the many processes that tests start keep what they compile, also where Python is told not to.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture(scope="session")

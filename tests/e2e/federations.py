@@ -27,6 +27,8 @@ SETTINGS = [
     *("--set", "task_runner.settings.model.template=models.mnist_cnn.SmallCNN"),
     *("--set", "data_loader.settings.clients=2"),
     *("--set", "data_loader.settings.partition.classes_per_client=5"),
+    *("--set", "data_loader.settings.samples_per_client=64"),
+    *("--set", "data_loader.settings.test_samples=100"),
 ]
 
 

@@ -62,7 +62,7 @@ def test_reporting_on_what_is_no_run_is_refused(tmp_path):
 
 def test_data_that_is_not_there_ends_the_run(repository, tmp_path):
     missing = tmp_path / "no" / "data"
-    arguments = ("--set", f"data_loader.settings.root={missing}")
+    arguments = ("--workers", "2", "--set", f"data_loader.settings.root={missing}")
     process = fedagem("simulate", repository / "plan" / "rotated_mnist.yaml", "--out", tmp_path / "run", *arguments)
     code, output = finish(process)
     assert_one_sentence(code, output, str(missing))

@@ -50,13 +50,13 @@ def test_kills_of_anybody_change_nothing(federated, tmp_path):
 
 def test_a_run_whose_command_is_killed_goes_on_as_if_nothing_had_happened(plan_path, federated, tmp_path):
     """Only the command: what it has started must not work on beside what the next one starts."""
-    run = tmp_path / "run"
-    command = ("run", plan_path, "--out", run, *SETTINGS)
+    run = fresh_copy(federated, tmp_path / "run")
+    command = ("run", plan_path, "--out", run, "--resume", *SETTINGS)
     first = fedagem(*command)
     try:
         wait_until(reached(run, 3), first)
         first.kill()
-        code, output = finish(fedagem(*command, "--resume"))
+        code, output = finish(fedagem(*command))
         assert code == 0, output
     finally:
         end(first)

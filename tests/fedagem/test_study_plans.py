@@ -55,9 +55,9 @@ def test_less_communication_is_fewer_rounds_with_the_same_local_work(tmp_path, f
 def test_rows_that_could_not_learn_equally_much_are_refused(tmp_path):
     study = load_study(PLANS, "communication")
     for scale in ("smoke", "paper"):
+        runs = runs_of(study, scale, 1, PLANS, tmp_path)
         for number, part in enumerate(study.parts):
-            runs = [run for run in runs_of(study, scale, 1, PLANS, tmp_path) if run.part == number]
-            loaders = [run.plan["data_loader"]["settings"] for run in runs]
+            loaders = [run.plan["data_loader"]["settings"] for run in runs if run.part == number]
             assert len({loader["rounds_per_task"] * loader["epochs"] for loader in loaders}) == 1, part.plan
     with pytest.raises(PlanError, match=r"rounds_per_task is 10, but the row FL \(0.5x\) runs 4 times fewer"):
         runs_of(study, "smoke", 1, PLANS, tmp_path, ("data_loader.settings.rounds_per_task=10",))

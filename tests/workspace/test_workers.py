@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -78,7 +79,12 @@ def wait_for_file(path, simulation):
 
 
 def workers_of(simulation):
-    return [child for child in psutil.Process(simulation.pid).children() if "spawn_main" in str(child.cmdline())]
+    found = []
+    for child in psutil.Process(simulation.pid).children():
+        with suppress(psutil.NoSuchProcess):  # libraries start short-lived processes, too
+            if "spawn_main" in str(child.cmdline()):
+                found.append(child)
+    return found
 
 
 SAMPLED = ["assigner.settings.participation.per_round=3"]
@@ -140,15 +146,6 @@ def test_workers_do_not_outlive_a_simulation_that_was_killed(repository, tmp_pat
     assert len(children) >= 2
     _, alive = psutil.wait_procs(children, timeout=30)
     assert alive == []
-
-
-def test_data_that_is_missing_ends_the_simulation_in_one_sentence(repository, tmp_path):
-    missing = ["data_loader.settings.dataset=image_folder", f"data_loader.settings.root={tmp_path}"]
-    simulation = start(make_run(repository, tmp_path / "run", missing), workers=2)
-    said = simulation.communicate(timeout=200)[0]
-    assert simulation.returncode == 2
-    assert "Error: " in said
-    assert "does not exist: put images there" in " ".join(said.split())
 
 
 @pytest.fixture

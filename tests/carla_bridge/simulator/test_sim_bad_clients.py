@@ -106,7 +106,7 @@ def watch_with_a_sleeper(port, stream_port, pid):
         world.tick()
         before = process.memory_info().rss
         start = time.monotonic()
-        for _ in range(250):
+        for _ in range(125):
             frame = world.tick()
             at(images, frame)
         seconds = time.monotonic() - start
@@ -120,8 +120,8 @@ def watch_with_a_sleeper(port, stream_port, pid):
 def test_a_subscriber_that_never_reads_costs_neither_time_nor_memory(new_server, isolated):
     server = new_server()
     seconds, growth = isolated(watch_with_a_sleeper, server.port, server.stream_port, server.process.pid)
-    assert growth < 80, "250 frames are 480 MB"
-    assert seconds < 80
+    assert growth < 80, "125 frames are 240 MB"
+    assert seconds < 40
 
 
 def episode_in(link):

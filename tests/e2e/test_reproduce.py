@@ -112,36 +112,47 @@ def test_finished_runs_are_not_run_again(finished, folder, monkeypatch):
     run_jobs([run.job() for run in runs_of(load_study(folder, "tiny"), "smoke", 1, folder, out)], parallel=1)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_stopped_study_goes_on_with_the_same_numbers(finished, folder, tmp_path, how):
-    """Stop the study while its first run is under way; the run goes on from its last round."""
-    reference, _ = finished
-    runs = runs_of(load_study(folder, "tiny"), "smoke", 1, folder, tmp_path)
+@pytest.fixture
+def stop(folder, tmp_path):
+    """Starts the study or goes on with it, and stops it as soon as a run has come past its first round."""
     script = (
         "import pathlib, sys; from fedagem.commands import reproduce; folder = pathlib.Path(sys.argv.pop()); "
         "reproduce.plan_folder = lambda: folder; reproduce.command()"
     )
     arguments = ["tiny", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path), str(folder)]
-    study = subprocess.Popen(
-        [sys.executable, "-c", script, *arguments], stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    checkpoint = runs[0].directory / "save" / "checkpoint.state"
 
-    def under_way():
-        assert study.poll() is None, study.communicate()[1]
-        return checkpoint.exists()
+    def stop(run, how):
+        study = subprocess.Popen(
+            [sys.executable, "-c", script, *arguments], stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
 
-    wait_for(under_way, 200)
-    os.killpg(study.pid, how) if how == signal.SIGKILL else study.send_signal(how)
-    said = study.communicate(timeout=100)[1]
-    assert not runs[0].finished, "and was still under way"
-    before = seconds_of_round_0(runs[0].directory)
-    assert before
-    if how == signal.SIGINT:
-        assert study.returncode == 130
-        assert "of 2 runs finished; the same command goes on from here" in said
+        def under_way():
+            assert study.poll() is None, study.communicate()[1]
+            return (run.directory / "save" / "checkpoint.state").exists()
+
+        wait_for(under_way, 200)
+        os.killpg(study.pid, how) if how == signal.SIGKILL else study.send_signal(how)
+        said = study.communicate(timeout=100)[1]
+        assert not run.finished, "it was still under way"
+        return study.returncode, said
+
+    return stop
+
+
+def test_a_stopped_study_goes_on_with_the_same_numbers(finished, folder, tmp_path, stop):
+    """Interrupted in its first run and killed in its second: each goes on from its last round."""
+    reference, _ = finished
+    first, second = runs = runs_of(load_study(folder, "tiny"), "smoke", 1, folder, tmp_path)
+    code, said = stop(first, signal.SIGINT)
+    assert code == 130
+    assert "0 of 2 runs finished; the same command goes on from here" in said
+    before = seconds_of_round_0(first.directory)
+    stop(second, signal.SIGKILL)
+    assert first.finished
+    before = [before, seconds_of_round_0(second.directory)]
+    assert all(before)
     run_jobs([run.job() for run in runs], parallel=2)
-    assert seconds_of_round_0(runs[0].directory) == before, "what was done is not done again"
+    assert [seconds_of_round_0(run.directory) for run in runs] == before, "what was done is not done again"
     for run in runs:
         assert facts(run.directory) == facts(reference / "runs" / run.directory.name)
 
@@ -181,26 +192,20 @@ def test_the_list_says_what_each_study_needs(folder, monkeypatch):
     assert "digits" in result.output
 
 
-def test_the_list_keeps_names_and_places_whole_in_a_narrow_terminal(monkeypatch, tmp_path):
-    monkeypatch.setattr(Estimator, "seconds", lambda *_: None)
-    monkeypatch.setenv("FEDAGEM_DATA", str(tmp_path))
-    result = CliRunner().invoke(reproduce.command, ["--list"], env={"COLUMNS": "80"}, catch_exceptions=False)
-    for name in study_names(plan_folder()):
-        assert f" {name} " in result.output
-    assert "…" not in result.output
-    archive = tmp_path / "cifar10" / "cifar-10-python.tar.gz"
-    assert f"cifar10: to be put in {tmp_path / 'cifar10'} (missing: {archive})\n" in result.output
-
-
-def test_the_list_says_found_only_of_data_that_is_there(monkeypatch, tmp_path):
+def test_the_list_is_whole_in_a_narrow_terminal_and_says_found_only_of_data_that_is_there(monkeypatch, tmp_path):
     monkeypatch.setattr(Estimator, "seconds", lambda *_: None)
     monkeypatch.setenv("FEDAGEM_DATA", str(tmp_path))
     for name in ("cifar10", "cifar100", "tiny-imagenet-200", "yahooqa", "mnist/MNIST/raw"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "cifar100" / "cifar-100-python.tar.gz").touch()
     result = CliRunner().invoke(reproduce.command, ["--list"], env={"COLUMNS": "80"}, catch_exceptions=False)
+    for name in study_names(plan_folder()):
+        assert f" {name} " in result.output
+    assert "…" not in result.output
     found = [line.partition(":")[0] for line in result.output.splitlines() if ": found in " in line]
     assert found == ["cifar100"]
+    archive = tmp_path / "cifar10" / "cifar-10-python.tar.gz"
+    assert f"cifar10: to be put in {tmp_path / 'cifar10'} (missing: {archive})\n" in result.output
     assert f"{tmp_path / 'distilbert-base-uncased' / 'config.json'})" in result.output
 
 
