@@ -1,11 +1,12 @@
 """When drivers change lane: to follow their route, to overtake, or because they were told to."""
 
 from collections.abc import Sequence, Set
+from math import sqrt
 
 import numpy as np
 
 from carla_bridge.simulator.actors import Vehicle
-from carla_bridge.simulator.driver import LOST, Driver
+from carla_bridge.simulator.driver import Driver
 from carla_bridge.simulator.road_network import LANE_SPACING, Lane
 
 EVERY = 0.5
@@ -64,8 +65,8 @@ def _held_up(driver: Driver, vehicles: Sequence[Vehicle]) -> bool:
     """Is somebody clearly slower in front, in the same lane?"""
     vehicle = driver.vehicle
     wanted = driver.lane.speed_limit / 3.6 * driver.temper
-    far = 12.0 + 1.6 * vehicle.speed  # along the lane, which neither of the two may be exactly on
-    for ahead, aside, other in _around(driver.lane, vehicle, vehicles, min(far + LOST + IN_LANE, FAR)):
+    far = 12.0 + 1.6 * vehicle.speed
+    for ahead, aside, other in _around(driver.lane, vehicle, vehicles, far + IN_LANE + LANE_SPACING):
         if 0.0 < ahead < far and aside < IN_LANE:
             return other.speed < wanted - 2.0
     return False
@@ -84,17 +85,19 @@ def _is_free(driver: Driver, lane: Lane, vehicles: Sequence[Vehicle], coming: Se
     return True
 
 
-def _around(lane: Lane, me: Vehicle, vehicles: Sequence[Vehicle], within: float) -> list[tuple[float, float, Vehicle]]:
+def _around(lane: Lane, me: Vehicle, vehicles: Sequence[Vehicle], reach: float) -> list[tuple[float, float, Vehicle]]:
     """(metres ahead along the lane, metres off its centre, vehicle), nearest in front first.
 
-    Only of those that are `within` so many metres to all sides.
+    All that are less than `reach` metres from where I am on the lane, and perhaps more.
     """
     x, y = me.pose[:2]
+    dx, dy = lane.samples[:, 0] - x, lane.samples[:, 1] - y
+    squared = dx * dx + dy * dy
+    mine = int(squared.argmin())
+    within = min(reach + sqrt(squared[mine]), FAR)
     others = [v for v in vehicles if abs(v.pose.x - x) < within and abs(v.pose.y - y) < within and v is not me]
     if not others:
         return []
-    dx, dy = lane.samples[:, 0] - x, lane.samples[:, 1] - y
-    mine = int((dx * dx + dy * dy).argmin())
     start = max(0, mine - SEARCHED)
     near = lane.samples[start : mine + SEARCHED]
     places = np.array([v.pose[:2] for v in (me, *others)])
