@@ -1,4 +1,7 @@
-"""Mean average precision of detections on annotated frames, by torchmetrics with a COCO back end."""
+"""Mean average precision of detections on annotated frames, by torchmetrics with a COCO back end.
+
+torchmetrics takes seconds to import and most processes of a federation never score anything: who does, pays.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics.detection import MeanAveragePrecision
 from torchvision.ops import box_convert, box_iou
 
 from models.letterbox import Letterbox
@@ -53,6 +55,8 @@ class DetectionEvaluator:
     """
 
     def __init__(self, classes: Sequence[str], min_size: float = 0.0) -> None:
+        from torchmetrics.detection import MeanAveragePrecision
+
         self.classes = tuple(classes)
         self.min_size = min_size
         self._frames = 0
