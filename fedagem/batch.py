@@ -1,9 +1,8 @@
 """Many runs for one question: side by side if asked, each in a folder of its own, resumable one by one."""
 
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fedagem.batch_view import BatchView
@@ -13,6 +12,7 @@ from fedagem.processes import ProcessGroup
 from fedagem.results import rounds_in_results, write_final_results
 from fedagem.run_directory import create_run, resume_run
 from fedagem.run_watch import RunWatch
+from fedagem.side_by_side import Check, side_by_side
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,6 @@ class Job:
         return rounds_in_results(self.directory) >= int(self.plan["aggregator"]["settings"]["rounds_to_train"])
 
 
-class _StoppedError(Exception):
-    """The batch ends: by an interrupt, or because another run failed."""
-
-
 def run_jobs(jobs: Sequence[Job], parallel: int) -> None:
     """Bring every run to its end: finished ones of the same plan are left alone, begun ones go on, the others start.
 
@@ -47,41 +43,26 @@ def run_jobs(jobs: Sequence[Job], parallel: int) -> None:
         if job.finished:
             resume_run(job.directory, job.plan)
     todo = list({job.directory: job for job in jobs if not job.finished}.values())
-    stop = threading.Event()
-    with BatchView(len(jobs), len(jobs) - len(todo)) as view, ThreadPoolExecutor(max_workers=parallel) as pool:
-
-        def one(job: Job) -> None:
-            if stop.is_set():
-                raise _StoppedError
-            rounds = job.plan["aggregator"]["settings"]["rounds_to_train"]
-            with view.run(job.title, RunWatch(job.directory), rounds) as bar:
-                _run(job, stop, lambda: view.refresh(bar))
-
-        futures = [pool.submit(one, job) for job in todo]
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            stop.set()
-    for problem in (future.exception() for future in futures):
-        if problem is not None and not isinstance(problem, _StoppedError):
-            raise problem
+    with BatchView(len(jobs), len(jobs) - len(todo)) as view:
+        side_by_side([partial(_run, job, view) for job in todo], parallel)
 
 
-def _run(job: Job, stop: threading.Event, show: Callable[[], None]) -> None:
-    if (job.directory / "plan" / "plan.yaml").exists():
-        resume_run(job.directory, job.plan)
-    else:
-        create_run(job.directory, job.plan, job.plan_name)
-
-    def refresh() -> None:
-        if stop.is_set():
-            raise _StoppedError
-        show()
-
-    with ProcessGroup(job.directory) as group:
-        if job.federated:
-            start_federation(group, job.plan)
+def _run(job: Job, view: BatchView, check: Check) -> None:
+    rounds = job.plan["aggregator"]["settings"]["rounds_to_train"]
+    with view.run(job.title, RunWatch(job.directory), rounds) as bar:
+        if (job.directory / "plan" / "plan.yaml").exists():
+            resume_run(job.directory, job.plan)
         else:
-            start_simulation(group, job.workers)
-        group.wait(refresh)
-    write_final_results(job.directory)
+            create_run(job.directory, job.plan, job.plan_name)
+
+        def refresh() -> None:
+            check()
+            view.refresh(bar)
+
+        with ProcessGroup(job.directory) as group:
+            if job.federated:
+                start_federation(group, job.plan)
+            else:
+                start_simulation(group, job.workers)
+            group.wait(refresh)
+        write_final_results(job.directory)

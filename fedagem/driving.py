@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedagem.errors import PlanError
+from fedagem.settings import parse_settings
 
 
 def has_vehicles(plan: dict[str, Any]) -> bool:
@@ -126,6 +127,13 @@ class WarmUp:
     def __post_init__(self) -> None:
         if not (self.seconds > 0 and self.rounds > 0):
             raise PlanError(f"warm_up needs positive seconds and rounds, not {self.seconds} and {self.rounds}.")
+
+
+def warm_up_of(plan: dict[str, Any]) -> WarmUp | None:
+    """How the plan's model is warmed up; None where it is not, or where the plan names the model to begin with."""
+    if "warm_up" not in plan or plan["task_runner"]["settings"].get("initial_model") is not None:
+        return None
+    return parse_settings(WarmUp, plan["warm_up"], "warm_up")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import socket
 import sys
 from pathlib import Path
 
-from fedagem.drive import fleet_command
+from fedagem.bridge_commands import fleet_command
 from fedagem.errors import FedAGemError
 from fedagem.plan import Plan, collaborators
 from fedagem.processes import ProcessGroup

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -59,9 +59,13 @@ class ProcessGroup:
                 f"{self.directory} is being run by another process: wait until it has ended, then go on with --resume."
             ) from None
 
-    def start(self, name: str, command: list[str], service: bool = False) -> Member:
-        """Start a process in the run's directory with its output in logs/NAME.log; it does not outlive this one."""
+    def start(self, name: str, command: list[str], service: bool = False, keep_open: Sequence[int] = ()) -> Member:
+        """Start a process in the run's directory with its output in logs/NAME.log; it does not outlive this one.
+
+        It holds open what it is given, so that a lock is only free when it, too, has ended.
+        """
         log = self.directory / "logs" / f"{name}.log"
+        log.parent.mkdir(exist_ok=True)
         with log.open("ab") as output:
             log_begin = output.tell()
             process = subprocess.Popen(
@@ -70,6 +74,7 @@ class ProcessGroup:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                pass_fds=keep_open,
             )
         member = Member(name, process, log, log_begin, service)
         self.members.append(member)

@@ -9,20 +9,19 @@ import os
 from pathlib import Path
 
 from fedagem.batch import Job, run_jobs
-from fedagem.drive import replay_first_region
-from fedagem.driving import WarmUp
+from fedagem.driving import WarmUp, warm_up_of
 from fedagem.plan import Plan, digest_of
-from fedagem.settings import parse_settings
+from fedagem.recorded_frames import replay_first_region
 
 
 def warm_up(plan: Plan, name: str) -> None:
-    """Train the model that the plan begins with, the first time, and point the plan to it.
+    """Train the model that the plan begins with, the first time, and point the plan to it; its drive is recorded.
 
     It depends on the seed and on what the methods of a comparison share, so that all of them begin with the same.
     """
-    if "warm_up" not in plan or plan["task_runner"]["settings"].get("initial_model") is not None:
+    if (chosen := warm_up_of(plan)) is None:
         return
-    chosen, loader = parse_settings(WarmUp, plan["warm_up"], "warm_up"), plan["data_loader"]["settings"]
+    loader = plan["data_loader"]["settings"]
     training = _training_plan(plan, name, chosen)
     place = Path("runs").resolve() / f"{name}-warm-up-{digest_of(training)}"
     workers = min(os.cpu_count() or 1, len(loader["vehicles"]))

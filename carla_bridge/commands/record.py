@@ -32,37 +32,24 @@ def record(
 ) -> None:
     """Drive and write every vehicle's annotated frames as snippets, one per stay in a region."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from carla_bridge.frames import Frame
+    from carla_bridge.commands.record_progress import record_progress
     from carla_bridge.recording import record as run
 
     named = [{"name": f"vehicle_{number}"} for number in range(1, vehicles + 1)] if vehicles else None
     config = fleet_config(plan, host, port, simulator, vehicles=named, frames_per_second=frames_per_second, seed=seed)
     console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:g} of {task.total:g} s"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("recording", total=seconds)
-
-        def show(frame: Frame) -> None:
-            progress.update(task, completed=frame.timestamp)
-
+    with record_progress(seconds, console) as show:
         done = run(
             config,
             out,
             seconds,
             jpeg_quality=jpeg_quality,
             resume=resume,
-            on_frame=show,
-            on_event=lambda text: console.print(text, highlight=False),
+            on_frame=lambda frame: show(frame.timestamp),
+            on_event=lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True),
         )
-        progress.update(task, completed=seconds)
+        show(seconds)
     for vehicle, domains in done.frames.items():
         parts = ", ".join(f"{count} in {domain}" for domain, count in domains.items())
         click.echo(f"{vehicle}: {parts}")

@@ -11,11 +11,13 @@ from rich.console import Console
 
 from fedagem.batch import Job, run_jobs
 from fedagem.comparison import comparison_table, draw_comparison, summarise_comparison
-from fedagem.drive import add_evaluation_frames, frames_per_second, is_driving, replay_training_frames
+from fedagem.drive import frames_per_second, is_driving
 from fedagem.errors import FedAGemError, PlanError
 from fedagem.finish import illustrate_run
 from fedagem.methods import METHODS
 from fedagem.plan import Plan, change_plan, check_plan, check_sections, load_plan, set_rounds, set_seed
+from fedagem.recorded_frames import add_evaluation_frames, drives_before, replay_training_frames
+from fedagem.recording import record_drives
 from fedagem.report_page import write_page
 from fedagem.settings import suggestion
 from fedagem.snippet_paths import check_snippet_paths
@@ -62,6 +64,7 @@ def command(
     work: list[Job] = []
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        record_drives(drives_before(plan, plan_path.stem, live=False))
         if is_driving(plan):
             add_evaluation_frames(plan, plan_path.stem)
             replay_training_frames(plan, plan_path.stem)

@@ -2,11 +2,13 @@
 
 import click
 
-from fedagem.drive import add_evaluation_frames, is_driving
+from fedagem.drive import is_driving
 from fedagem.federation import start_federation
 from fedagem.finish import finish_run, interrupted
 from fedagem.live_view import LiveView
 from fedagem.processes import ProcessGroup
+from fedagem.recorded_frames import add_evaluation_frames, drives_before
+from fedagem.recording import record_drives
 from fedagem.run_options import RunRequest, run_options
 from fedagem.warm_up import warm_up
 
@@ -18,6 +20,7 @@ def command(request: RunRequest) -> None:
     directory, plan = request.open_run()
     rounds = plan["aggregator"]["settings"]["rounds_to_train"]
     try:
+        record_drives(drives_before(plan, request.plan_path.stem, live=True))
         if is_driving(plan):
             add_evaluation_frames(plan, request.plan_path.stem)
         warm_up(plan, request.plan_path.stem)

@@ -4,12 +4,14 @@ import os
 
 import click
 
-from fedagem.drive import add_evaluation_frames, check_stream, is_driving
+from fedagem.drive import check_stream, is_driving
 from fedagem.federation import start_simulation
 from fedagem.finish import finish_run, interrupted
 from fedagem.live_view import LiveView
 from fedagem.plan import Plan, collaborators
 from fedagem.processes import ProcessGroup
+from fedagem.recorded_frames import add_evaluation_frames, drives_before
+from fedagem.recording import record_drives
 from fedagem.run_directory import freeze_plan
 from fedagem.run_options import RunRequest, run_options
 from fedagem.warm_up import warm_up
@@ -27,6 +29,7 @@ def command(request: RunRequest, workers: int | None) -> None:
     rounds = plan["aggregator"]["settings"]["rounds_to_train"]
     workers = workers or _workers_that_pay_off(plan)
     try:
+        record_drives(drives_before(plan, request.plan_path.stem, live=True))
         if is_driving(plan):
             add_evaluation_frames(plan, request.plan_path.stem)
         warm_up(plan, request.plan_path.stem)

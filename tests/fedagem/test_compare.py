@@ -1,15 +1,12 @@
 """`fedagem compare`: which methods it takes, what it refuses to mix, and how it is interrupted."""
 
 import json
-import threading
 
 import pytest
 from click.testing import CliRunner
 
-from fedagem import drive
 from fedagem.batch import Job, run_jobs
 from fedagem.cli import main
-from fedagem.drive import add_evaluation_frames
 from fedagem.errors import FedAGemError
 from fedagem.plan import change_plan, load_plan
 from fedagem.run_directory import create_run
@@ -69,33 +66,3 @@ def test_results_of_other_settings_are_not_shown_again(tmp_path, plan_path):
     change_plan(changed, ["task_runner.settings.optimizer.lr=0.0001"])
     with pytest.raises(FedAGemError, match=r"plan.yaml is not the plan you gave"):
         run_jobs([Job("fedavg", changed, "rotated_digits", done)], 1)
-
-
-def test_who_needs_a_drive_that_is_being_recorded_waits_for_it(tmp_path, repository, monkeypatch):
-    """The command that drives is replaced by one that takes as long as it is let."""
-    begun, go_on, drives = threading.Event(), threading.Event(), []
-
-    def record(section, settings, seconds, place, lock):
-        drives.append(place.name)
-        begun.set()
-        assert go_on.wait(60)
-        place.mkdir()
-        (place / "recording.json").write_text("{}")
-
-    monkeypatch.setattr(drive, "_drive", record)
-
-    def find():
-        plan = load_plan(repository / "plan" / "carla_demo.yaml")
-        change_plan(plan, [f"driving.snippets={tmp_path}"])
-        add_evaluation_frames(plan, "demo")
-
-    threads = [threading.Thread(target=find) for _ in range(2)]
-    threads[0].start()
-    assert begun.wait(60)
-    threads[1].start()
-    threads[1].join(0.3)
-    assert threads[1].is_alive(), "it waits"
-    go_on.set()
-    for thread in threads:
-        thread.join(60)
-    assert [name.rpartition("-")[0] for name in drives] == ["demo-evaluation"]

@@ -6,13 +6,13 @@ import socket
 import pytest
 from click.testing import CliRunner
 
-from fedagem import drive
 from fedagem.cli import main
 from fedagem.commands.compare import _variant
-from fedagem.drive import add_evaluation_frames, check_stream, shift_round
+from fedagem.drive import check_stream, shift_round
 from fedagem.driving import DrivingSettings
 from fedagem.errors import PlanError
 from fedagem.plan import load_plan
+from fedagem.recorded_frames import add_evaluation_frames, drives_before
 from fedagem.settings import parse_settings
 
 
@@ -62,6 +62,19 @@ def test_a_schedule_that_is_none_is_refused_before_anything_drives(plan, schedul
     for use in (shift_round, lambda plan: add_evaluation_frames(plan, "demo")):
         with pytest.raises(PlanError, match=r"carla\.schedule must be a list of events"):
             use(plan)
+
+
+def test_only_what_is_not_driven_live_or_named_by_the_plan_is_recorded(plan):
+    def titles(live):
+        return [drive.title for drive in drives_before(plan, "demo", live)]
+
+    assert titles(live=True) == ["demo-evaluation", "demo-warm-up"]
+    assert titles(live=False) == ["demo-evaluation", "demo-drive", "demo-warm-up"]
+    plan["data_loader"]["settings"]["evaluation"] = {"paths": {"city": ["mine"]}}
+    plan["task_runner"]["settings"]["initial_model"] = "mine.pbuf"
+    assert titles(live=False) == ["demo-drive"]
+    del plan["carla"]
+    assert titles(live=False) == []
 
 
 @pytest.mark.parametrize("seconds", [0, -5])
@@ -137,17 +150,15 @@ def test_a_move_within_the_region_is_no_shift(plan, schedule, expected):
 
 
 def test_a_simulation_of_a_live_drive_is_evaluated(repository, tmp_path, monkeypatch):
-    """The command that drives is replaced by one that has driven already, and the federation ends as it begins."""
+    """What records has recorded already, and the federation ends as it begins."""
 
-    def record(section, settings, seconds, place, lock):
-        place.mkdir()
-        (place / "recording.json").write_text("{}")
+    drives: list[str] = []
 
     def interrupt(*_):
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(drive, "_drive", record)
+    monkeypatch.setattr("fedagem.commands.simulate.record_drives", lambda asked: drives.extend(d.title for d in asked))
     monkeypatch.setattr("fedagem.commands.simulate.start_simulation", interrupt)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -155,5 +166,6 @@ def test_a_simulation_of_a_live_drive_is_evaluated(repository, tmp_path, monkeyp
         plan_path = str(repository / "plan" / "carla_demo.yaml")
         result = CliRunner().invoke(main, ["simulate", plan_path, *changes, "--out", "run"])
     assert result.exit_code == 130, result.output
+    assert drives == ["carla_demo-evaluation"]
     evaluated = load_plan(tmp_path / "run" / "plan" / "plan.yaml")["data_loader"]["settings"]["evaluation"]["paths"]
     assert {domain: len(paths) for domain, paths in evaluated.items()} == {"city": 3, "highway": 3}

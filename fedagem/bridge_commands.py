@@ -1,0 +1,17 @@
+"""The `carla-bridge` command, through which alone CARLA is reached."""
+
+import sys
+from pathlib import Path
+
+_BRIDGE = str(Path(sys.executable).with_name("carla-bridge"))
+
+
+def fleet_command(plan_file: str, port: int, ready_file: str) -> list[str]:
+    """The process that drives the vehicles and serves their frames on this machine."""
+    return [_BRIDGE, "serve", "--plan", plan_file, "--listen", f"127.0.0.1:{port}", "--ready-file", ready_file]
+
+
+def record_command(plan_file: Path, seconds: float, out: Path, jpeg_quality: int | None) -> list[str]:
+    """The process that drives the vehicles and records their frames; it goes on with what is there already."""
+    command = [_BRIDGE, "record", "--plan", str(plan_file), "--seconds", f"{seconds:g}", "--out", str(out), "--resume"]
+    return command if jpeg_quality is None else [*command, "--jpeg-quality", str(jpeg_quality)]

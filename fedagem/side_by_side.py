@@ -1,0 +1,35 @@
+"""Work side by side in threads: the first failure, or an interrupt, stops the rest."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+
+Check = Callable[[], None]
+"""Raises where the work is to stop; a part that waits calls it again and again."""
+
+
+class _StoppedError(Exception):
+    """The rest ends: by an interrupt, or because another part failed."""
+
+
+def side_by_side(parts: Sequence[Callable[[Check], None]], parallel: int) -> None:
+    """Do all parts, so many at once, in their order; every one has ended when the first failure is raised."""
+    stop = threading.Event()
+
+    def check() -> None:
+        if stop.is_set():
+            raise _StoppedError
+
+    def one(part: Callable[[Check], None]) -> None:
+        check()
+        part(check)
+
+    with ThreadPoolExecutor(max_workers=parallel) as pool:
+        futures = [pool.submit(one, part) for part in parts]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            stop.set()
+    for problem in (future.exception() for future in futures):
+        if problem is not None and not isinstance(problem, _StoppedError):
+            raise problem
