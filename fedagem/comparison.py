@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, Literal
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from rich.table import Table
@@ -19,6 +20,8 @@ from fedagem.results import collect_results, read_metrics
 from fedagem.run_directory import plan_of_run
 from fedagem.spread import spread
 
+_PANEL = (4.2, 3.6)
+"""Width and height in inches."""
 _MOMENTS = {"before": "before", "after": "at the end", "end": ""}
 
 
@@ -132,6 +135,30 @@ def comparison_table(summary: dict[str, Any]) -> Table:
 
 def comparison_figure(directories: Sequence[Path]) -> Figure:
     """The paper's figure: one panel per domain, a line per method, a band for the seeds, the shift marked."""
+    lines, shift = _lines(directories)
+    figure = Figure(figsize=(_PANEL[0] * max(len(lines), 1), _PANEL[1]), layout="constrained")
+    panels = figure.subplots(1, max(len(lines), 1), squeeze=False)[0]
+    for axes, name in zip(panels, sorted(lines), strict=False):
+        _draw_panel(axes, name, lines[name], shift)
+    if lines:
+        panels[0].legend(fontsize="small")
+    return figure
+
+
+def comparison_panels(directories: Sequence[Path]) -> list[Figure]:
+    """The same panels one by one, for where they may have to stand below each other."""
+    lines, shift = _lines(directories)
+    figures = []
+    for name in sorted(lines):
+        figures.append(Figure(figsize=_PANEL, layout="constrained"))
+        axes = figures[-1].subplots()
+        _draw_panel(axes, name, lines[name], shift)
+        axes.legend(fontsize="small")
+    return figures
+
+
+def _lines(directories: Sequence[Path]) -> tuple[dict[str, dict[str, list[Curve]]], int | None]:
+    """The curves of all runs by what they show and by method, and the round of the shift."""
     lines: dict[str, dict[str, list[Curve]]] = defaultdict(lambda: defaultdict(list))
     shift = None
     for directory in directories:
@@ -139,33 +166,31 @@ def comparison_figure(directories: Sequence[Path]) -> Figure:
         shift = shift_round(plan)
         for name, curve in curves_of(read_metrics(directory)).items():
             lines[name][label_of_plan(plan)].append(curve)
-    figure = Figure(figsize=(4.2 * max(len(lines), 1), 3.6), layout="constrained")
-    panels = figure.subplots(1, max(len(lines), 1), squeeze=False)[0]
-    for axes, name in zip(panels, sorted(lines), strict=False):
-        for label, curves in lines[name].items():
-            rounds = sorted(set.intersection(*(set(curve) for curve in curves)))
-            middle = [mean(curve[number] for curve in curves) for number in rounds]
-            (line,) = axes.plot(rounds, middle, label=label, linewidth=1.8, marker="o", markersize=3)
-            low = [min(curve[number] for curve in curves) for number in rounds]
-            high = [max(curve[number] for curve in curves) for number in rounds]
-            axes.fill_between(rounds, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
-        if shift is not None and any(max(curve) > shift for curves in lines[name].values() for curve in curves):
-            axes.axvline(shift, color="0.4", linestyle="--", linewidth=1)
-            axes.annotate(
-                "shift",
-                (shift, 0),
-                (3, 3),
-                xycoords=("data", "axes fraction"),
-                textcoords="offset points",
-                fontsize="small",
-                color="0.4",
-            )
-        axes.set(title=shown_name(name), xlabel="rounds", ylim=(0, None))
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.grid(alpha=0.3)
-    if lines:
-        panels[0].legend(fontsize="small")
-    return figure
+    return lines, shift
+
+
+def _draw_panel(axes: Axes, name: str, lines: dict[str, list[Curve]], shift: int | None) -> None:
+    for label, curves in lines.items():
+        rounds = sorted(set.intersection(*(set(curve) for curve in curves)))
+        middle = [mean(curve[number] for curve in curves) for number in rounds]
+        (line,) = axes.plot(rounds, middle, label=label, linewidth=1.8, marker="o", markersize=3)
+        low = [min(curve[number] for curve in curves) for number in rounds]
+        high = [max(curve[number] for curve in curves) for number in rounds]
+        axes.fill_between(rounds, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+    if shift is not None and any(max(curve) > shift for curves in lines.values() for curve in curves):
+        axes.axvline(shift, color="0.4", linestyle="--", linewidth=1)
+        axes.annotate(
+            "shift",
+            (shift, 0),
+            (3, 3),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            fontsize="small",
+            color="0.4",
+        )
+    axes.set(title=shown_name(name), xlabel="rounds", ylim=(0, None))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(alpha=0.3)
 
 
 def draw_comparison(directories: Sequence[Path], out: Path, name: str = "comparison") -> list[Path]:

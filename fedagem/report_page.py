@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from matplotlib.figure import Figure
 
-from fedagem.comparison import Overview, comparison_figure, overview, summarise_comparison
+from fedagem.comparison import Overview, comparison_panels, overview, summarise_comparison
 from fedagem.driving import has_vehicles
 from fedagem.errors import FedAGemError
 from fedagem.metric_names import shown_name
@@ -36,7 +36,7 @@ def write_page(directories: Sequence[Path], path: Path) -> Path:
         f"<h1>{html.escape(question(plan, summary))}</h1>",
         f'<p class="lead">{"<br>".join(map(html.escape, answer(plan, summary)))}</p>',
         _section("Setting", _setting(directories, name, summary)),
-        _section("Curves", f"<figure>{_svg(comparison_figure(directories))}</figure>{_paragraph(_reading(summary))}"),
+        _section("Curves", f"{_panels(directories)}{_paragraph(_reading(summary))}"),
         _section(shown.title, _overview(shown)),
         _section("What was forgotten", _forgetting(summary)),
         *(_pictures(directory) for directory in _one_per_method(directories)),
@@ -175,10 +175,14 @@ def _preparation(directories: Sequence[Path]) -> str:
     return f"{left_out}: {', '.join(parts)}." if parts else f"{left_out}."
 
 
+def _panels(directories: Sequence[Path]) -> str:
+    """A figure for each domain: side by side where there is room, below each other on a phone."""
+    figures = "".join(f"<figure>{_svg(figure)}</figure>" for figure in comparison_panels(directories))
+    return f'<div class="panels">{figures}</div>'
+
+
 def _svg(figure: Figure) -> str:
-    """The figure as inline SVG without the XML prologue, as wide as its panels can use and never too small to read."""
+    """The figure as inline SVG without the XML prologue."""
     text = io.StringIO()
     figure.savefig(text, format="svg")
-    _, _, drawing = text.getvalue().partition("<svg ")
-    inches = figure.get_figwidth()
-    return f'<svg style="max-width: {1.3 * inches:.1f}in; min-width: {0.45 * inches:.1f}in" {drawing}'
+    return "<svg " + text.getvalue().partition("<svg ")[2]

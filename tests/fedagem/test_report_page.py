@@ -292,7 +292,7 @@ def test_a_browser_shows_the_page_without_errors_or_requests(page: Path, tmp_pat
 
 
 @pytest.mark.parametrize(("medium", "width"), [("screen", 390), ("print", 718)])
-def test_every_table_fits_on_a_phone_and_on_paper(tmp_path: Path, medium: str, width: int) -> None:
+def test_every_table_and_every_panel_fits_on_a_phone_and_on_paper(tmp_path: Path, medium: str, width: int) -> None:
     runs = [
         make_run(tmp_path / f"{method}-seed{seed}", method, 0.1 * seed, seed=seed)
         for method in ("fedavg", "der")
@@ -304,7 +304,7 @@ def test_every_table_fits_on_a_phone_and_on_paper(tmp_path: Path, medium: str, w
     frame = f'<iframe srcdoc="{html.escape(text)}" style="border:0" width="{width}" height="2000"></iframe>'
     measure = """<script>onload = () => {
         const inside = document.querySelector("iframe").contentDocument;
-        const ends = [...inside.querySelectorAll("table")].map(table => table.getBoundingClientRect().right);
+        const ends = [...inside.querySelectorAll("table, .panels svg")].map(part => part.getBoundingClientRect().right);
         document.title = JSON.stringify([inside.scrollingElement.scrollWidth, ...ends]);
     }</script>"""
     (tmp_path / "frame.html").write_text(f'<meta charset="utf-8"><title></title>{frame}{measure}')
@@ -313,7 +313,7 @@ def test_every_table_fits_on_a_phone_and_on_paper(tmp_path: Path, medium: str, w
     assert found
     page_width, *ends = json.loads(found[1])
     assert page_width <= width
-    assert len(ends) == 3
+    assert len(ends) == 3 + 3, "tables, and a panel for everything and for each domain"
     assert max(ends) <= width
 
 
