@@ -241,13 +241,14 @@ class Fleet:
         """
         every_tick = self.config.ticks_per_frame == 1
         punctual = every_tick or self.config.server.embedded
-        patience = self.config.server.timeout_seconds if punctual else GRACE_SECONDS
         earliest = self._due - self.config.ticks_per_frame // 2
         shots: dict[str, Shot] = {}
         for _ in range(1 if every_tick else self.config.ticks_per_frame + 1):
             for driver in self.drivers:
                 if driver.config.name not in shots:
-                    shot = driver.cameras.next_shot(earliest, patience)
+                    shot = driver.cameras.next_shot(earliest, GRACE_SECONDS)
+                    if shot is None and punctual:
+                        shot = self._late_shot(driver, earliest)
                     if shot is not None:
                         shots[driver.config.name] = shot
             if len(shots) == len(self.drivers):
@@ -255,6 +256,17 @@ class Fleet:
             self._tick()
         late = next(driver.config.name for driver in self.drivers if driver.config.name not in shots)
         raise ServerLostError(f"the cameras of {late} sent no image at second {self.time:g}")
+
+    def _late_shot(self, driver: Driver, earliest: int) -> Shot | None:
+        """Wait for what is certain to come, until the server's time-out, but not for a server that is gone."""
+        server = self.config.server
+        for _ in range(math.ceil(server.timeout_seconds / GRACE_SECONDS)):
+            if not alive(server.host, server.port):
+                raise ServerLostError(f"the server is gone: no image of {driver.config.name} at second {self.time:g}")
+            shot = driver.cameras.next_shot(earliest, GRACE_SECONDS)
+            if shot is not None:
+                return shot
+        return None
 
     def _follow_plan(self, time: float) -> None:
         weather = self.config.schedule.weather_at(time)
