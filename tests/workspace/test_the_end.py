@@ -123,3 +123,15 @@ def test_everybody_is_told_to_quit_before_the_aggregator_ends():
     assert b.poll()[2]
     ended.join(30)
     assert not ended.is_alive()
+
+
+def test_an_aggregator_that_was_killed_after_the_end_does_not_wait_for_those_who_know(monkeypatch):
+    monkeypatch.setattr("src.aggregator._LATECOMER_SECONDS", 0.5)
+    run_all(make_clients(make_aggregator(["a", "b"])))
+    again = make_aggregator(["a", "b"])
+    ended = threading.Thread(target=again.all_quit_jobs_sent)
+    ended.start()
+    a, _ = make_clients(again)
+    assert a.poll()[2], "who was not told before is told now"
+    ended.join(30)
+    assert not ended.is_alive(), "b was told before and will not come again"

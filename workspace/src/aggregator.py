@@ -37,6 +37,8 @@ _MAX_WAITERS = 4
 """Long polls held at once: gRPC has 8 threads, and uploads need some of them."""
 _LAST_WORDS_SECONDS = 10.0
 """How long an aggregator that cannot go on waits for collaborators to ask, so that it can tell them."""
+_LATECOMER_SECONDS = 30.0
+"""How long one that was started again after the end waits for those who were not told yet; the others are gone."""
 _LAST_REPLY_SECONDS = 0.2
 """OpenFL's server is stopped without grace once everybody was told to quit; the last reply still has to leave."""
 
@@ -88,6 +90,7 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
         self._failure: str | None = None
         super().__init__(**{"callbacks": [], **settings, "use_delta_updates": False, "persist_checkpoint": False})
         self._take_initial_state()
+        self._was_over = self._time_to_quit()
         self._stage_began = time.monotonic()
 
     def _take_initial_state(self) -> None:
@@ -361,7 +364,8 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
             return set(self.quit_job_sent_to) >= set(self.authorized_cols)
 
         with self._turn:
-            self._turn.wait_for(lambda: self._failure or everybody_knows())
+            patience = _LATECOMER_SECONDS if self._was_over else None
+            self._turn.wait_for(lambda: self._failure or everybody_knows(), patience)
             if self._failure:
                 self._turn.wait_for(everybody_knows, timeout=_LAST_WORDS_SECONDS)
         time.sleep(_LAST_REPLY_SECONDS)
