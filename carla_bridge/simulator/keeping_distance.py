@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from carla_bridge.simulator.fleet import Build, Crowd, Discs, Motion
+from carla_bridge.simulator.driver_columns import Build, Crowd, Discs, Motion
 from carla_bridge.simulator.path import Floats
 from carla_bridge.simulator.physics import FULL_BRAKE
 from carla_bridge.simulator.route_table import SAMPLES

@@ -12,7 +12,7 @@ from carla_bridge.simulator.actors import TrafficLight, Vehicle, VehicleControl
 from carla_bridge.simulator.census import Census
 from carla_bridge.simulator.crossing import CrossingGuard
 from carla_bridge.simulator.driver import Driver, DriverSettings
-from carla_bridge.simulator.fleet import Build, Crowd, Motion
+from carla_bridge.simulator.driver_columns import Build, Crowd, Motion
 from carla_bridge.simulator.keeping_distance import (
     COMFORT_BRAKE,
     PANIC,
@@ -35,7 +35,7 @@ LEAD = 0.15
 """Seconds ahead of the vehicle at which the path's curvature is taken for steering."""
 
 
-class Fleet:
+class Motorists:
     """Those who drive in one tick, with what can be kept until others do."""
 
     def __init__(self, drivers: list[Driver], census: Census, general: General) -> None:
@@ -65,7 +65,7 @@ class Traffic:
         self._settings: dict[int, DriverSettings] = {}
         self._guard = CrossingGuard(self._lights)
         self._lane_changes = LaneChanges()
-        self._fleet: Fleet | None = None
+        self._motorists: Motorists | None = None
 
     def reseed(self, seed: int) -> None:
         """Make the future of all drivers depend on this seed."""
@@ -115,33 +115,33 @@ class Traffic:
         drivers = [driver for driver in self.drivers.values() if driver.vehicle.simulates_physics]
         if not drivers:
             return
-        fleet = self._assembled(drivers, census)
+        motorists = self._assembled(drivers, census)
         everybody = Motion.of(census.vehicles)
-        motion = everybody.only(fleet.seats)
-        locate(fleet, motion)
+        motion = everybody.only(motorists.seats)
+        locate(motorists, motion)
         self._lane_changes.consider(drivers, census.vehicles, self._frame, dt)
-        fleet.routes.refresh()
-        paths, bends, desired = _look_ahead(fleet, motion.speed)
-        acceleration = _free_road(motion.speed, desired, fleet.build.strength)
-        discs = fleet.crowd.discs(everybody)
-        close = close_pairs(motion, discs, fleet.foreign)
-        _excuse(drivers, fleet.crowd, close)
-        wished = fleet.wishes.distance
-        keep_distance(close, fleet.build, motion.speed, wished, paths, fleet.crowd, discs, acceleration)
+        motorists.routes.refresh()
+        paths, bends, desired = _look_ahead(motorists, motion.speed)
+        acceleration = _free_road(motion.speed, desired, motorists.build.strength)
+        discs = motorists.crowd.discs(everybody)
+        close = close_pairs(motion, discs, motorists.foreign)
+        _excuse(drivers, motorists.crowd, close)
+        wished = motorists.wishes.distance
+        keep_distance(close, motorists.build, motion.speed, wished, paths, motorists.crowd, discs, acceleration)
         for number, (driver, gap) in enumerate(zip(drivers, self._guard.gaps(drivers), strict=True)):
             if gap is not None:
                 wanted = _stop_within(gap, driver.vehicle.speed)
                 acceleration[number] = min(acceleration[number], wanted)
-        steer = _steering(fleet, motion, bends)
-        self._control(drivers, steer, *_pedals(fleet.build, motion.speed, acceleration))
+        steer = _steering(motorists, motion, bends)
+        self._control(drivers, steer, *_pedals(motorists.build, motion.speed, acceleration))
 
-    def _assembled(self, drivers: list[Driver], census: Census) -> Fleet:
-        """The fleet of the last tick if nobody has come or gone, with everything changed that clients changed."""
-        if self._fleet is None or self._fleet.census is not census or self._fleet.drivers != drivers:
-            self._fleet = Fleet(drivers, census, self.general)
-        self._fleet.routes.refresh()
-        self._fleet.wishes.refresh()
-        return self._fleet
+    def _assembled(self, drivers: list[Driver], census: Census) -> Motorists:
+        """Those of the last tick if nobody has come or gone, with everything changed that clients changed."""
+        if self._motorists is None or self._motorists.census is not census or self._motorists.drivers != drivers:
+            self._motorists = Motorists(drivers, census, self.general)
+        self._motorists.routes.refresh()
+        self._motorists.wishes.refresh()
+        return self._motorists
 
     def _next_random(self) -> np.random.Generator:
         self._registered += 1
@@ -166,30 +166,30 @@ class Traffic:
             vehicle.waits_at = self._lights.get(lane.id) if near else None
 
 
-def locate(fleet: Fleet, motion: Motion) -> None:
+def locate(motorists: Motorists, motion: Motion) -> None:
     """Find out how far every vehicle has come along its route; the rear axle is what follows the path."""
-    back = fleet.build.wheelbase / 2
-    places: Places = fleet.routes.locate(motion.x - back * motion.cos, motion.y - back * motion.sin, back)
+    back = motorists.build.wheelbase / 2
+    places: Places = motorists.routes.locate(motion.x - back * motion.cos, motion.y - back * motion.sin, back)
     columns = (column.tolist() for column in places)
-    for driver, is_lost, *place in zip(fleet.drivers, *columns, strict=True):
+    for driver, is_lost, *place in zip(motorists.drivers, *columns, strict=True):
         if is_lost:
             driver.find_lane()
         else:
             driver.arrive(*place)
 
 
-def _look_ahead(fleet: Fleet, speeds: Floats) -> tuple[Paths, Floats, Floats]:
+def _look_ahead(motorists: Motorists, speeds: Floats) -> tuple[Paths, Floats, Floats]:
     """The road before each driver, its curvature where the vehicle steers, and the speed to aim for."""
     leads = (LEAD * speeds).tolist()
-    glances = [driver.glance(lead) for driver, lead in zip(fleet.drivers, leads, strict=True)]
+    glances = [driver.glance(lead) for driver, lead in zip(motorists.drivers, leads, strict=True)]
     first, gap, bends = zip(*glances, strict=True)
-    x, y, yaw, _, limit, in_bend = fleet.routes.ahead(np.array(first))
+    x, y, yaw, _, limit, in_bend = motorists.routes.ahead(np.array(first))
     distance = np.array(gap)[:, None] + _SAMPLE_DISTANCES
-    wishes = fleet.wishes
+    wishes = motorists.wishes
     limit *= wishes.share_of_limit[:, None]
     if wishes.any_top:
         limit = np.where(np.isnan(wishes.top)[:, None], limit, wishes.top[:, None])
-    for number, driver in enumerate(fleet.drivers):
+    for number, driver in enumerate(motorists.drivers):
         offset: Floats | float = wishes.offset[number]
         if driver.changing:
             offset = offset + driver.gliding(distance[number])
@@ -215,12 +215,12 @@ def _excuse(drivers: list[Driver], crowd: Crowd, close: NDArray[np.bool_]) -> No
             close[number, crowd.first_walker :] = False
 
 
-def _steering(fleet: Fleet, motion: Motion, bends: Floats) -> Floats:
+def _steering(motorists: Motorists, motion: Motion, bends: Floats) -> Floats:
     """Shares of the lock: follow the path's curvature, and pull back what is off within a few metres."""
-    heading = np.array([driver.heading for driver in fleet.drivers])
-    aside = np.array([driver.aside for driver in fleet.drivers])
-    wanted_aside, slope = fleet.wishes.offset.copy(), np.zeros(len(aside))
-    for number, driver in enumerate(fleet.drivers):
+    heading = np.array([driver.heading for driver in motorists.drivers])
+    aside = np.array([driver.aside for driver in motorists.drivers])
+    wanted_aside, slope = motorists.wishes.offset.copy(), np.zeros(len(aside))
+    for number, driver in enumerate(motorists.drivers):
         if driver.changing:
             here, soon = driver.gliding(np.array([0.0, 1.0])).tolist()
             wanted_aside[number] += here
@@ -228,7 +228,7 @@ def _steering(fleet: Fleet, motion: Motion, bends: Floats) -> Floats:
     astray = (motion.yaw - heading - slope + pi) % (2 * pi) - pi
     reach = 1.8 + 0.45 * np.abs(motion.speed)
     wanted = bends - 2.0 * astray / reach - (aside - wanted_aside) / reach**2
-    build = fleet.build
+    build = motorists.build
     wheels = np.arctan(np.clip(wanted * build.wheelbase, -1.8, 1.8))
     shares: Floats = np.clip(wheels / steering_locks(build.steering_lock, motion.speed), -1.0, 1.0)
     return shares

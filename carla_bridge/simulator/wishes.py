@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carla_bridge.simulator.driver import DriverSettings
-from carla_bridge.simulator.fleet import STANDSTILL, Build
+from carla_bridge.simulator.driver_columns import STANDSTILL, Build
 from carla_bridge.simulator.path import Floats
 
 
