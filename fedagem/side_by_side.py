@@ -22,7 +22,11 @@ def side_by_side(parts: Sequence[Callable[[Check], None]], parallel: int) -> Non
 
     def one(part: Callable[[Check], None]) -> None:
         check()
-        part(check)
+        try:
+            part(check)
+        except BaseException:
+            stop.set()  # here, or this thread would begin with the next part before anybody else has looked
+            raise
 
     with ThreadPoolExecutor(max_workers=parallel) as pool:
         futures = [pool.submit(one, part) for part in parts]
