@@ -13,17 +13,17 @@ import numpy as np
 import torch
 
 from benchmarks.measurement import Measurement
-from fedagem.buffer import Batch, ReplayBuffer
-from fedagem.client import client_update
 from fedagem.detection.footage import NamedFrame
 from fedagem.detection.inference import Stopwatch, score, scoring_batches
 from fedagem.detection.objective import DetectionObjective
-from fedagem.flat_model import FlatModel
-from fedagem.learner import Learner
-from fedagem.methods.der import DER
-from fedagem.methods.fedavg import FedAvg
-from fedagem.methods.method import Method
-from fedagem.refinement import Refinement
+from fedagem.learning.buffer import Batch, ReplayBuffer
+from fedagem.learning.client import client_update
+from fedagem.learning.flat_model import FlatModel
+from fedagem.learning.learner import Learner
+from fedagem.learning.methods.der import DER
+from fedagem.learning.methods.fedagem import Refinement
+from fedagem.learning.methods.fedavg import FedAvg
+from fedagem.learning.methods.method import Method
 from models.tiny_yolo import TinyYolo
 
 _TURNS = 15

@@ -10,13 +10,13 @@ import time
 import torch
 
 from benchmarks.measurement import Measurement
-from fedagem.buffer import Batch, ReplayBuffer
-from fedagem.classification import Classification
-from fedagem.client import buffer_gradient, client_update
-from fedagem.flat_model import FlatModel
-from fedagem.learner import Learner
-from fedagem.methods.fedavg import FedAvg
-from fedagem.refinement import Refinement
+from fedagem.learning.buffer import Batch, ReplayBuffer
+from fedagem.learning.classification import Classification
+from fedagem.learning.client import buffer_gradient, client_update
+from fedagem.learning.flat_model import FlatModel
+from fedagem.learning.learner import Learner
+from fedagem.learning.methods.fedagem import Refinement
+from fedagem.learning.methods.fedavg import FedAvg
 from models.resnet_cifar import resnet18_cifar
 
 _TURNS = 20

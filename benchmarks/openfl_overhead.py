@@ -29,7 +29,7 @@ from src.assigner import StagedAssigner
 from src.collaborator import StagedCollaborator
 from src.link import LocalLink
 from src.pipeline import ExactPipeline
-from src.results import EXCHANGE, MODEL, TRAINED
+from src.task_results import EXCHANGE, MODEL, TRAINED
 
 _CLIENTS = [f"client_{i}" for i in range(10)]
 _ROUNDS = 3

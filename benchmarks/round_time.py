@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measurement import Measurement
-from fedagem.results import read_metrics
+from fedagem.runs.results import read_metrics
 
 _SETTINGS = {
     "data_loader.settings.clients": "2",

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 
 from benchmarks.measurement import Measurement
-from fedagem.learner import Learner
-from fedagem.plan import Plan, change_plan, load_plan, set_rounds
-from fedagem.results import read_metrics
-from fedagem.run_directory import create_run
+from fedagem.learning.learner import Learner
+from fedagem.plans.plan import Plan, change_plan, load_plan, set_rounds
+from fedagem.runs.folder import create_run
+from fedagem.runs.results import read_metrics
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 

@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measurement import Measurement
-from fedagem.plan import load_plan
-from fedagem.run_directory import create_run
+from fedagem.plans.plan import load_plan
+from fedagem.runs.folder import create_run
 
 _MODEL_MEGABYTES = 1_663_370 * 4 / 2**20
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from carla_bridge.frames import Frame
 from carla_bridge.snippets import SnippetSource
 from fedagem.detection.anchors import cluster_anchors
-from fedagem.detection.checkpoint import save_detector
+from fedagem.detection.detector_file import save_detector
 from fedagem.detection.inference import score, scoring_batches
 from fedagem.detection.objective import DetectionObjective
 from fedagem.detection.samples import make_batch

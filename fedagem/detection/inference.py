@@ -11,8 +11,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from fedagem.detection.evaluation import DetectionEvaluator, DetectionScores
 from fedagem.detection.objective import DetectionObjective
+from fedagem.detection.precision import DetectionEvaluator, DetectionScores
 from fedagem.detection.samples import LabelledFrame, frame_size, make_batch
 from models.letterbox import Letterbox
 from models.tiny_yolo import TinyYolo

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from fedagem.buffer import Batch
 from fedagem.detection.augment import MIRRORED, Augmentation, mirror_head
 from fedagem.errors import PlanError
-from fedagem.objective import Objective
+from fedagem.learning.buffer import Batch
+from fedagem.learning.objective import Objective
 from fedagem.settings import parse_settings
 from models.tiny_yolo import TinyYolo
 from models.yolo_decode import Detections, detect

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 
+from fedagem.studies.runs import StudyRun
 from fedagem.studies.study import Figure, Part, Row, Study
-from fedagem.studies.study_runs import StudyRun
 
 _COSTS = ("seconds", "client_seconds", "train_seconds", "bytes")
 """Metrics that are not shares: they compare by their ratio. Everything else is shown in per cent."""

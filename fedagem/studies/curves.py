@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fedagem.errors import PlanError
-from fedagem.metric_names import shown_name
-from fedagem.metrics import Matrix, average_accuracy, average_forgetting
+from fedagem.learning.metrics import Matrix, average_accuracy, average_forgetting
+from fedagem.runs.metric_names import shown_name
 from fedagem.settings import suggestion
 from fedagem.studies.comparison import mean_and_spread
+from fedagem.studies.runs import StudyRun
 from fedagem.studies.study import Figure, Study
-from fedagem.studies.study_runs import StudyRun
 
 PLOTS: dict[str, list[tuple[str, int, Callable[[Matrix, int], float]]]] = {
     "progress": [

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import torch
 
 from fedagem.errors import FedAGemError
-from fedagem.plan import Plan
+from fedagem.learning.trainer import TrainingSettings, Worker
+from fedagem.plans.plan import Plan
 from fedagem.settings import parse_settings
-from fedagem.streams.stream_settings import StreamSettings
-from fedagem.studies.study_runs import StudyRun
-from fedagem.training import TrainingSettings, Worker
+from fedagem.studies.runs import StudyRun
+from fedagem.tasks.settings import StreamSettings
 
 _SIZES = {
     "digits": (1438, 359, (1, 28, 28)),

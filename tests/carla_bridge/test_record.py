@@ -19,7 +19,7 @@ from carla_bridge.fleet_process import FleetProcess
 from carla_bridge.plan_section import parse_config
 from carla_bridge.recording import SUMMARY, record
 from carla_bridge.snippets import SnippetSource, find_snippets
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 SECTION = {
     "seed": 4,

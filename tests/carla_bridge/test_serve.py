@@ -13,7 +13,7 @@ import psutil
 import pytest
 import yaml
 
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 SCRIPT = Path(__file__).with_name("collaborator.py")
 RATE, LENGTH = 5, 2.0

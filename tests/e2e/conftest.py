@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.federations import SETTINGS, fedagem, finish
+from tests.support.fx_federations import SETTINGS, fedagem, finish
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from fedagem.cli import main
-from tests.e2e.federations import SETTINGS, change_plan_file, end, fedagem, finish, fresh_copy, fx
+from fedagem.cli.main import main
+from tests.support.fx_federations import SETTINGS, change_plan_file, end, fedagem, finish, fresh_copy, fx
 
 
 def assert_one_sentence(code, output, *words):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fedagem.plan import change_plan, load_plan, set_rounds
-from fedagem.results import collect_results
+from fedagem.plans.plan import change_plan, load_plan, set_rounds
+from fedagem.runs.results import collect_results
 
 FX = str(Path(sys.executable).with_name("fx"))
 FEDAGEM = str(Path(sys.executable).with_name("fedagem"))

@@ -9,8 +9,8 @@ import psutil
 import pytest
 import yaml
 
-from fedagem.plan import load_plan
-from fedagem.results import read_metrics
+from fedagem.plans.plan import load_plan
+from fedagem.runs.results import read_metrics
 
 FEDAGEM = str(Path(sys.executable).with_name("fedagem"))
 

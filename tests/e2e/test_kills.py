@@ -3,7 +3,7 @@
 import random
 import time
 
-from tests.e2e.federations import (
+from tests.support.fx_federations import (
     PATIENCE,
     SETTINGS,
     assert_same_outcome,

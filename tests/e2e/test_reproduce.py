@@ -14,12 +14,12 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from fedagem.batch import run_jobs
-from fedagem.commands import reproduce
+from fedagem.cli import reproduce
+from fedagem.runs.many_runs import run_jobs
 from fedagem.studies.estimate import Estimator
+from fedagem.studies.runs import runs_of
 from fedagem.studies.study import load_study, plan_folder, study_names
-from fedagem.studies.study_runs import runs_of
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 SCALES = {
     "rotated_digits": {
@@ -108,7 +108,7 @@ def test_markdown_latex_and_pictures_are_written(finished):
 
 def test_finished_runs_are_not_run_again(finished, folder, monkeypatch):
     out, _ = finished
-    monkeypatch.setattr("fedagem.batch.ProcessGroup", lambda *_: pytest.fail("ran again"))
+    monkeypatch.setattr("fedagem.runs.many_runs.ProcessGroup", lambda *_: pytest.fail("ran again"))
     run_jobs([run.job() for run in runs_of(load_study(folder, "tiny"), "smoke", 1, folder, out)], parallel=1)
 
 
@@ -116,7 +116,7 @@ def test_finished_runs_are_not_run_again(finished, folder, monkeypatch):
 def stop(folder, tmp_path):
     """Starts the study or goes on with it, and stops it as soon as a run has come past its first round."""
     script = (
-        "import pathlib, sys; from fedagem.commands import reproduce; folder = pathlib.Path(sys.argv.pop()); "
+        "import pathlib, sys; from fedagem.cli import reproduce; folder = pathlib.Path(sys.argv.pop()); "
         "reproduce.plan_folder = lambda: folder; reproduce.command()"
     )
     arguments = ["tiny", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path), str(folder)]

@@ -6,7 +6,7 @@ import signal
 
 import psutil
 
-from tests.e2e.federations import (
+from tests.support.fx_federations import (
     ROUNDS,
     SETTINGS,
     assert_same_outcome,

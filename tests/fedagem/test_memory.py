@@ -7,7 +7,7 @@ import pytest
 
 SCRIPT = """
 import resource, sys, torch
-from fedagem.training import Component, OptimizerSettings, TrainingSettings, Worker
+from fedagem.learning.trainer import Component, OptimizerSettings, TrainingSettings, Worker
 
 if sys.argv[1] == "training":
     Worker.build(TrainingSettings(Component("models.mnist_cnn.SmallCNN"), OptimizerSettings(0.1)), seed=0)

@@ -5,7 +5,7 @@ import torch
 from torchvision.models import resnet18
 
 from fedagem.errors import PlanError
-from fedagem.training import Component
+from fedagem.learning.trainer import Component
 from models.resnet_cifar import resnet18_cifar
 from models.resnet_pretrained import PretrainedResNet18
 from models.text_head import TextHead

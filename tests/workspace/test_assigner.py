@@ -4,7 +4,7 @@ import pytest
 
 from fedagem.errors import PlanError
 from src.assigner import StagedAssigner
-from tests.workspace.federation import STAGES, TASKS
+from tests.support.in_process_federation import STAGES, TASKS
 
 
 def assigner(stages=STAGES, tasks=TASKS, **settings):

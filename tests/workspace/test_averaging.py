@@ -3,7 +3,7 @@
 import numpy as np
 
 from src.averaging import add_ratios, mean_tensors, shares, weighted_mean, weights_of
-from src.results import EXCHANGE, RATIO, TRAINED, WEIGHT, Result
+from src.task_results import EXCHANGE, RATIO, TRAINED, WEIGHT, Result
 
 
 def test_clients_count_by_their_samples_or_alike_and_never_without_data():

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from src.results import EXCHANGE, METRIC, RATIO, TRAINED, WEIGHT, Expected, find_fault, split_by_kind
+from src.task_results import EXCHANGE, METRIC, RATIO, TRAINED, WEIGHT, Expected, find_fault, split_by_kind
 
 EXPECTED = Expected(
     model={"w": np.zeros((2, 3), np.float32), "n": np.array(0, np.int64)}, exchange={"g_ref": (6,), "fisher": (6,)}

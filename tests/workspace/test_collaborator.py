@@ -8,7 +8,7 @@ from fedagem.errors import FederationError
 from src.aggregator import ResultRefusedError, StaleTaskError
 from src.collaborator import StagedCollaborator
 from src.pipeline import ExactPipeline
-from src.results import EXCHANGE, MODEL
+from src.task_results import EXCHANGE, MODEL
 
 
 class Script:

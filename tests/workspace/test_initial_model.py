@@ -8,8 +8,8 @@ import pytest
 from openfl.protocols import utils
 
 from fedagem.errors import DataError, PlanError
-from fedagem.initial_model import locate_initial_model
-from fedagem.plan import load_plan
+from fedagem.plans.initial_model import locate_initial_model
+from fedagem.plans.plan import load_plan
 from src.data_loader import TaskStreamLoader
 from src.pipeline import ExactPipeline
 from src.task_runner import FedAGemTaskRunner

@@ -9,7 +9,7 @@ import pytest
 from fedagem.errors import CorruptStateError
 from src.aggregator import StaleTaskError
 from src.checkpoint import Checkpoint
-from tests.workspace.federation import MODEL, make_aggregator, make_clients, model_of, run_all
+from tests.support.in_process_federation import MODEL, make_aggregator, make_clients, model_of, run_all
 
 NAMES = ["a", "b"]
 ROUNDS = 4

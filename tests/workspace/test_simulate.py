@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from openfl.federated import Plan
 
-from fedagem.plan import change_plan, load_plan, set_rounds
-from fedagem.run_directory import create_run
-from src.results import MODEL
+from fedagem.plans.plan import change_plan, load_plan, set_rounds
+from fedagem.runs.folder import create_run
 from src.simulate import build_federation, run_rounds
+from src.task_results import MODEL
 
 
 @pytest.fixture

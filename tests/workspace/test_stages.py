@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from src.results import EXCHANGE
-from src.results import MODEL as MODEL_KIND
-from tests.workspace.federation import (
+from src.task_results import EXCHANGE
+from src.task_results import MODEL as MODEL_KIND
+from tests.support.in_process_federation import (
     MODEL,
     make_aggregator,
     make_clients,

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from fedagem.errors import PlanError
-from fedagem.plan import load_plan
-from fedagem.state_file import read_state
+from fedagem.files import read_state
+from fedagem.plans.plan import load_plan
 from src.data_loader import TaskStreamLoader
-from src.results import EXCHANGE, METRIC, RATIO, TRAINED, WEIGHT
+from src.task_results import EXCHANGE, METRIC, RATIO, TRAINED, WEIGHT
 from src.task_runner import FedAGemTaskRunner
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")

@@ -6,19 +6,19 @@ import pytest
 import torch
 from openfl.federated import Plan
 
-from fedagem.plan import change_plan, load_plan, set_rounds
-from fedagem.results import read_metrics
-from fedagem.run_directory import create_run
-from fedagem.state_file import read_state
+from fedagem.files import read_state
+from fedagem.plans.plan import change_plan, load_plan, set_rounds
+from fedagem.runs.folder import create_run
+from fedagem.runs.results import read_metrics
 from src.simulate import build_federation, run_rounds
-from tests.tiny_encoder import FEATURES, save_tiny_encoder
+from tests.support.tiny_encoder import FEATURES, save_tiny_encoder
 
 
 @pytest.fixture
 def run(repository, tmp_path, monkeypatch):
     """One round for each of the five tasks, with two clients."""
     monkeypatch.setenv("FEDAGEM_DATA", str(tmp_path / "data"))
-    shutil.copytree(repository / "tests" / "fedagem" / "streams" / "yahooqa", tmp_path / "data" / "yahooqa")
+    shutil.copytree(repository / "tests" / "fedagem" / "tasks" / "yahooqa", tmp_path / "data" / "yahooqa")
     save_tiny_encoder(tmp_path / "data" / "distilbert-base-uncased", (tmp_path / "data" / "yahooqa").glob("*.csv"))
     plan = load_plan(repository / "plan" / "sequential_yahooqa.yaml")
     settings = [

@@ -7,7 +7,7 @@ import pytest
 
 from fedagem.errors import FederationError, PlanError
 from src.aggregator import ResultRefusedError
-from tests.workspace.federation import STAGES, make_aggregator, make_clients, run_all, to_stage
+from tests.support.in_process_federation import STAGES, make_aggregator, make_clients, run_all, to_stage
 
 NOTHING: dict[tuple[str, ...], dict[str, Any]] = {}
 """A result that is refused."""

@@ -8,8 +8,8 @@ import pytest
 from openfl.component.aggregator.straggler_handling import CutoffTimePolicy, PercentagePolicy
 
 from src.aggregator import ResultRefusedError, StaleTaskError
-from tests.waiting import wait_for
-from tests.workspace.federation import STAGES, make_aggregator, make_clients, model_of, to_stage
+from tests.support.in_process_federation import STAGES, make_aggregator, make_clients, model_of, to_stage
+from tests.support.waiting import wait_for
 
 ABC = ["a", "b", "c"]
 pytestmark = pytest.mark.usefixtures("in_a_folder")

@@ -11,11 +11,11 @@ import psutil
 import pytest
 from openfl.federated import Plan
 
-from fedagem.plan import change_plan, check_plan, load_plan, set_rounds
-from fedagem.run_directory import create_run
-from fedagem.state_file import read_state
+from fedagem.files import read_state
+from fedagem.plans.plan import change_plan, check_plan, load_plan, set_rounds
+from fedagem.runs.folder import create_run
 from src.simulate import build_federation, run_rounds
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 TINY = [
     "task_runner.settings.model.template=models.mnist_cnn.SmallCNN",

@@ -1,5 +1,5 @@
 """The OpenFL-facing classes of the workspace: everything that touches OpenFL's internals is here."""
 
-from fedagem.torch_pair import check_torch_pair
+from fedagem.system import check_torch_pair
 
 check_torch_pair()

@@ -14,10 +14,11 @@ from openfl.protocols.base_pb2 import NamedTensor
 from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError, PlanError
-from fedagem.rounds import Stage
+from fedagem.plans.rounds import Stage
 from src.averaging import Weighting, mean_tensors, shares, weights_of
 from src.checkpoint import Checkpoint
-from src.results import (
+from src.round_log import RoundLog
+from src.task_results import (
     EXCHANGE,
     METRIC,
     MODEL,
@@ -28,7 +29,6 @@ from src.results import (
     find_fault,
     split_by_kind,
 )
-from src.round_log import RoundLog
 from src.tensor_store import KeepsTensorStore
 
 logger = logging.getLogger(__name__)

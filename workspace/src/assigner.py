@@ -5,7 +5,7 @@ from typing import Any
 from openfl.component.assigner.assigner import Assigner
 
 from fedagem.errors import PlanError
-from fedagem.rounds import RoundSettings, Stage
+from fedagem.plans.rounds import RoundSettings, Stage
 from fedagem.settings import parse_settings, suggestion
 
 

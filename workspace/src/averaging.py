@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from src.results import RATIO, WEIGHT, Array, Result
+from src.task_results import RATIO, WEIGHT, Array, Result
 
 logger = logging.getLogger(__name__)
 

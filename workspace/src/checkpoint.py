@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from fedagem.errors import CorruptStateError
-from fedagem.state_file import read_state, write_state
-from src.results import Array
+from fedagem.files import read_state, write_state
+from src.task_results import Array
 
 
 class Checkpoint:

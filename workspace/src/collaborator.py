@@ -11,7 +11,7 @@ from openfl.utilities import TensorKey
 from fedagem.errors import FederationError
 from src.aggregator import ResultRefusedError, StaleTaskError
 from src.link import GrpcLink, Link
-from src.results import MODEL, Array
+from src.task_results import MODEL, Array
 from src.tensor_store import KeepsTensorStore
 
 logger = logging.getLogger(__name__)

@@ -6,13 +6,13 @@ from typing import Any
 from openfl.federated.data.loader import DataLoader
 from torch import nn
 
-from fedagem.buffer import Batch
 from fedagem.errors import PlanError
-from fedagem.evaluation import Evaluation, count_correct
-from fedagem.objective import Objective
+from fedagem.learning.buffer import Batch
+from fedagem.learning.objective import Objective
 from fedagem.settings import parse_settings
-from fedagem.streams.stream_settings import StreamSettings
-from fedagem.streams.task_stream import ClientStream, TaskStream
+from fedagem.tasks.accuracy import Evaluation, count_correct
+from fedagem.tasks.settings import StreamSettings
+from fedagem.tasks.stream import ClientStream, TaskStream
 
 
 class TaskStreamLoader(DataLoader):  # type: ignore[misc]

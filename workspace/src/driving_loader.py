@@ -14,17 +14,17 @@ from carla_bridge.frames import Frame, FrameSource
 from carla_bridge.snippets import SnippetError, SnippetSource, find_snippets
 from carla_bridge.stream.client import StreamClient
 from carla_bridge.stream.wire import StreamError
-from fedagem.buffer import Batch
 from fedagem.detection.inference import ScoringBatch, score, scoring_batches
 from fedagem.detection.objective import DetectionObjective
 from fedagem.detection.samples import make_batch
-from fedagem.driving import DrivingSettings, Leg
 from fedagem.errors import DataError, PlanError
-from fedagem.evaluation import Evaluation
-from fedagem.objective import Objective
+from fedagem.learning.buffer import Batch
+from fedagem.learning.objective import Objective
+from fedagem.plans.driving import DrivingSettings, Leg
 from fedagem.seeding import derive_generator
 from fedagem.settings import parse_settings
-from fedagem.streams.sources.data_folder import resolve_root
+from fedagem.tasks.accuracy import Evaluation
+from fedagem.tasks.data_folder import resolve_root
 from models.tiny_yolo import TinyYolo
 
 

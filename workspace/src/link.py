@@ -15,7 +15,7 @@ from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError
 from src.aggregator import ResultRefusedError, StagedAggregator, StaleTaskError
-from src.results import Array
+from src.task_results import Array
 
 logger = logging.getLogger(__name__)
 

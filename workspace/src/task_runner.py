@@ -10,15 +10,15 @@ import torch
 from openfl.federated.task.runner import TaskRunner
 from openfl.utilities import TensorKey
 
-from fedagem.client import buffer_gradient, client_update
-from fedagem.client_state import ClientStateStore
 from fedagem.errors import NonFiniteLossError
-from fedagem.initial_model import load_initial_model
-from fedagem.learner import Learner
+from fedagem.learning.client import buffer_gradient, client_update
+from fedagem.learning.client_state import ClientStateStore
+from fedagem.learning.learner import Learner
+from fedagem.learning.trainer import TrainingSettings, Worker
+from fedagem.plans.initial_model import load_initial_model
 from fedagem.seeding import derive_generator, seeded_torch
 from fedagem.settings import parse_settings
-from fedagem.training import TrainingSettings, Worker
-from src.results import EXCHANGE, METRIC, MODEL, RATIO, TRAINED, WEIGHT, Array
+from src.task_results import EXCHANGE, METRIC, MODEL, RATIO, TRAINED, WEIGHT, Array
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from fedagem.errors import FederationError
 from src.aggregator import ResultRefusedError, StagedAggregator
 from src.collaborator import StagedCollaborator
 from src.link import Link
-from src.results import Array
+from src.task_results import Array
 
 _END_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""

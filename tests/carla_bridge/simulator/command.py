@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 HERE = Path(__file__).parent
 PATIENCE = 120.0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.carla_bridge.simulator.client_tools import STEP, at, blueprint, connect, fresh, listening
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 pytest_plugins = ("tests.carla_bridge.simulator.servers",)
 CAMERAS = ("rgb", "instance_segmentation", "semantic_segmentation", "depth")

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 import torch
 
-from fedagem.buffer import ReplayBuffer
-from fedagem.client import buffer_gradient, client_update
 from fedagem.detection.augment import mirror_head
 from fedagem.detection.objective import DetectionObjective
 from fedagem.errors import NonFiniteLossError, PlanError
-from fedagem.flat_model import FlatModel
-from fedagem.learner import Learner
-from fedagem.methods.agem import AGEM
-from fedagem.methods.der import DER
-from fedagem.methods.fedavg import FedAvg
-from fedagem.methods.ideal import Ideal
-from fedagem.refinement import Refinement
+from fedagem.learning.buffer import ReplayBuffer
+from fedagem.learning.client import buffer_gradient, client_update
+from fedagem.learning.flat_model import FlatModel
+from fedagem.learning.learner import Learner
+from fedagem.learning.methods.agem import AGEM
+from fedagem.learning.methods.der import DER
+from fedagem.learning.methods.fedagem import Refinement
+from fedagem.learning.methods.fedavg import FedAvg
+from fedagem.learning.methods.ideal import Ideal
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
 
 CONFIG = TinyYoloConfig(("car", "sign"), ((0.5, 0.5), (2.0, 1.0)), (96, 64), 0.05)

@@ -1,0 +1,1 @@
+"""The `fedagem` command, one file per subcommand."""

@@ -1,0 +1,56 @@
+"""`fedagem evaluate` for classification runs: the accuracy of a saved model on every task of its plan."""
+
+import json
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from fedagem.errors import DataError, PlanError
+from fedagem.learning.openfl_model import read_openfl_model
+from fedagem.learning.trainer import TrainingSettings, Worker
+from fedagem.plans.plan import check_plan, load_plan
+from fedagem.settings import parse_settings
+from fedagem.tasks.accuracy import count_correct
+from fedagem.tasks.settings import StreamSettings
+from fedagem.tasks.stream import TaskStream
+
+
+def evaluate_classifier(model_path: Path, plan_path: Path | None, json_path: Path) -> None:
+    """Score a `.pbuf` model on the test data of all tasks, print the table and write the JSON."""
+    if not model_path.is_file():
+        raise DataError(f"there is no model at {model_path}.")
+    plan_path = plan_path or model_path.resolve().parent.parent / "plan" / "plan.yaml"
+    if not plan_path.is_file():
+        raise DataError(f"{model_path} needs the plan of its run, which is not at {plan_path}: name it with --plan.")
+    plan = load_plan(plan_path)
+    check_plan(plan)
+    if "tasks" not in plan["data_loader"]["settings"]:
+        raise PlanError(f"the plan {plan_path} trains a detector: say which drives to score with --snippets.")
+    stream = TaskStream(parse_settings(StreamSettings, plan["data_loader"]["settings"], "data_loader.settings"))
+    training = parse_settings(TrainingSettings, plan["task_runner"]["settings"], "task_runner.settings")
+    worker = Worker.build(training, stream.settings.seed)
+    try:
+        worker.model.load_state_dict(read_openfl_model(model_path))
+    except RuntimeError as problem:
+        raise DataError(f"{model_path} does not fit the plan's model: {' '.join(str(problem).split())}") from problem
+    parts = [
+        count_correct(worker.model.module, worker.objective, stream.client(rank).test_sets(), stream.tasks).ratios
+        for rank in range(stream.settings.clients)
+    ]
+    totals = {kind: torch.stack([part[kind] for part in parts]).sum(dim=0) for kind in parts[0]}
+    accuracies = {kind: (counts[:, 0] / counts[:, 1]).tolist() for kind, counts in totals.items()}
+    table = Table()
+    table.add_column("task")
+    for kind in accuracies:
+        table.add_column(kind, justify="right")
+    for task in range(stream.tasks.count):
+        table.add_row(str(task + 1), *(f"{100 * values[task]:.1f}" for values in accuracies.values()))
+    table.add_section()
+    table.add_row("mean", *(f"{100 * sum(values) / len(values):.1f}" for values in accuracies.values()))
+    json_path.parent.mkdir(parents=True, exist_ok=True)
+    json_path.write_text(json.dumps({"accuracy": accuracies, "model": str(model_path)}, indent=2), encoding="utf-8")
+    console = Console()
+    console.print(table)
+    console.print(f"wrote {json_path}")

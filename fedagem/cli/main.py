@@ -1,0 +1,40 @@
+"""The `fedagem` command; each subcommand lives in a file of its own and is imported only when it is used."""
+
+import importlib
+from typing import Any
+
+import click
+
+from fedagem.errors import FedAGemError
+from fedagem.runs.processes import stop_on_sigterm
+from fedagem.system import check_torch_pair
+
+COMMANDS = ("simulate", "run", "report", "reproduce", "evaluate", "detect", "anchors", "compare")
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        check_torch_pair()
+        command: click.Command = importlib.import_module(f"fedagem.cli.{cmd_name}").command
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """A file that cannot be read or written is the user's to mend, wherever it turns up."""
+        try:
+            return super().invoke(ctx)
+        except OSError as problem:
+            if problem.filename is None:
+                raise
+            raise FedAGemError(f"{problem.filename}: {problem.strerror}.") from problem
+
+
+@click.group(cls=_LazyGroup)
+@click.version_option(package_name="fedagem")
+def main() -> None:
+    """Fed-A-GEM: continual federated learning that does not forget, on OpenFL and CARLA."""
+    stop_on_sigterm()

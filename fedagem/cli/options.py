@@ -1,0 +1,59 @@
+"""The options that every command that runs a plan shares."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fedagem.plans.plan import Plan, change_plan, check_plan, check_sections, load_plan, run_name, set_rounds, set_seed
+from fedagem.plans.snippet_paths import check_snippet_paths
+from fedagem.runs.folder import create_run, resume_run
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What the user asked for."""
+
+    plan_path: Path
+    rounds: int | None
+    seed: int | None
+    assignments: tuple[str, ...]
+    out: Path | None
+    resume: bool
+
+    def open_run(self, *checks: Callable[[Plan], None]) -> tuple[Path, Plan]:
+        """The run's directory, laid out or found again, and its plan, which must pass the command's own checks too."""
+        plan = load_plan(self.plan_path)
+        change_plan(plan, self.assignments)
+        check_sections(plan)
+        if self.seed is not None:
+            set_seed(plan, self.seed)
+        if self.rounds is not None:
+            set_rounds(plan, self.rounds)
+        for check in (check_plan, check_snippet_paths, *checks):
+            check(plan)
+        directory = self.out or Path("runs") / run_name(plan, self.plan_path)
+        if self.resume:
+            resume_run(directory, plan)
+        else:
+            create_run(directory, plan, self.plan_path.stem)
+        return directory, plan
+
+
+def run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a command with PLAN and the options of a run; it is called with a RunRequest and its own options."""
+
+    @click.argument("plan", type=click.Path(path_type=Path))
+    @click.option("--rounds", type=click.IntRange(min=1), help="Rounds in all, instead of the plan's number.")
+    @click.option("--seed", type=click.IntRange(min=0), help="The seed of the run, instead of the plan's.")
+    @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Change one setting of the plan.")
+    @click.option("--out", type=click.Path(path_type=Path), help="The run's folder; by default under runs/.")
+    @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
+    def wrapper(plan: Path, **options: Any) -> None:
+        shared = {field.name: options.pop(field.name) for field in fields(RunRequest) if field.name in options}
+        command(RunRequest(plan_path=plan, **shared), **options)
+
+    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
+    return wrapper

@@ -1,0 +1,51 @@
+"""`fedagem simulate`: the whole federation on this machine, without sockets."""
+
+import os
+
+import click
+
+from fedagem.cli.finish import finish_run, interrupted
+from fedagem.cli.options import RunRequest, run_options
+from fedagem.plans.drive import check_stream, is_driving
+from fedagem.plans.plan import Plan, collaborators
+from fedagem.runs.drives import add_evaluation_frames, drives_before
+from fedagem.runs.federation import start_simulation
+from fedagem.runs.folder import freeze_plan
+from fedagem.runs.live.one_run import LiveView
+from fedagem.runs.preparation import warm_up
+from fedagem.runs.processes import ProcessGroup
+from fedagem.runs.recording import record_drives
+
+_TURNS_THAT_PAY_OFF = 200
+_MOST_WORKERS = 4
+
+
+@click.command(name="simulate")
+@click.option("--workers", type=click.IntRange(min=1), help="Clients side by side; by default as many as pay off.")
+@run_options
+def command(request: RunRequest, workers: int | None) -> None:
+    """Run PLAN without sockets: same plan and seed, same numbers as `fedagem run`, with any number of workers."""
+    directory, plan = request.open_run(check_stream)
+    rounds = plan["aggregator"]["settings"]["rounds_to_train"]
+    workers = workers or _workers_that_pay_off(plan)
+    try:
+        record_drives(drives_before(plan, request.plan_path.stem, live=True))
+        if is_driving(plan):
+            add_evaluation_frames(plan, request.plan_path.stem)
+        warm_up(plan, request.plan_path.stem)
+        freeze_plan(directory, plan)
+        with LiveView(directory, directory.name, rounds) as view, ProcessGroup(directory) as group:
+            start_simulation(group, workers)
+            group.wait(view.refresh)
+    except KeyboardInterrupt:
+        interrupted("simulate", request, directory)
+    finish_run(directory)
+
+
+def _workers_that_pay_off(plan: Plan) -> int:
+    """One per core for benchmarks, up to a few, because each holds the data set; short runs end before they pay off."""
+    clients = len(collaborators(plan))
+    turns = plan["aggregator"]["settings"]["rounds_to_train"] * clients
+    if plan["data_loader"]["template"] != "src.data_loader.TaskStreamLoader" or turns < _TURNS_THAT_PAY_OFF:
+        return 1
+    return min(os.cpu_count() or 1, clients, _MOST_WORKERS)

@@ -1,0 +1,1 @@
+"""The paper in plain PyTorch: buffers, methods, the client update, the metrics."""

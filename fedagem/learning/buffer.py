@@ -1,0 +1,95 @@
+"""The replay buffer M^k: a fixed number of samples of everything a client has seen."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedagem.learning.buffer_policies import POLICIES
+
+Batch = dict[str, Tensor]
+"""Named tensors with the same first dimension: `x`, and whatever belongs to each sample (`y`, `boxes`, `logits`)."""
+
+
+class ReplayBuffer:
+    """Keeps whole samples, any set of named tensors, in the dtype they come in (images stay uint8)."""
+
+    def __init__(self, capacity: int, policy: str = "reservoir") -> None:
+        self.capacity = capacity
+        self.policy = policy
+        self.seen = 0
+        """n of the paper: how many samples were offered so far."""
+        self._slots: Batch = {}
+
+    def __len__(self) -> int:
+        return min(self.seen, self.capacity)
+
+    def add(self, batch: Batch, generator: torch.Generator) -> None:
+        """Offer a batch; the policy decides which samples stay."""
+        lengths = {name: len(values) for name, values in batch.items()}
+        incoming = next(iter(lengths.values()))
+        if any(length != incoming for length in lengths.values()):
+            raise ValueError(f"the tensors of a batch must have the same length, but have {lengths}")
+        if self.capacity == 0 or incoming == 0:
+            self.seen += incoming
+            return
+        if not self._slots:
+            self._reserve(batch)
+        self._check_like_kept(batch)
+        slot = POLICIES[self.policy](self.seen, incoming, self.capacity, generator)
+        last = torch.full((self.capacity,), -1)
+        kept = slot >= 0
+        last.scatter_reduce_(0, slot[kept], torch.arange(incoming)[kept], reduce="amax")
+        target = torch.nonzero(last >= 0).squeeze(1)
+        source = last[target]
+        for name, values in batch.items():
+            self._slots[name].index_copy_(0, target, values.detach().index_select(0, source))
+        self.seen += incoming
+
+    def sample(self, count: int, generator: torch.Generator) -> Batch:
+        """At most `count` different samples, drawn uniformly."""
+        chosen = torch.randperm(len(self), generator=generator)[:count]
+        return {name: values.index_select(0, chosen) for name, values in self._slots.items()}
+
+    def contents(self) -> Batch:
+        """Everything kept, in slot order (views)."""
+        return {name: values[: len(self)] for name, values in self._slots.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is needed to go on exactly from here: in the buffer's own memory, so save it before going on."""
+        return {
+            "capacity": self.capacity,
+            "policy": self.policy,
+            "seen": self.seen,
+            "slots": {name: _used(values, len(self)) for name, values in self._slots.items()},
+        }
+
+    @classmethod
+    def from_state_dict(cls, state: dict[str, Any]) -> "ReplayBuffer":
+        """The buffer that `state_dict` described."""
+        buffer = cls(state["capacity"], state["policy"])
+        buffer.seen = state["seen"]
+        if state["slots"]:
+            buffer._reserve(state["slots"])
+            for name, values in state["slots"].items():
+                buffer._slots[name][: len(values)] = values
+        return buffer
+
+    def _reserve(self, like: Batch) -> None:
+        """Room for `capacity` samples of this kind; the system hands out the memory as it is filled."""
+        self._slots = {
+            name: torch.zeros((self.capacity, *values.shape[1:]), dtype=values.dtype) for name, values in like.items()
+        }
+
+    def _check_like_kept(self, batch: Batch) -> None:
+        offered = {name: (tuple(values.shape[1:]), values.dtype) for name, values in batch.items()}
+        kept = {name: (tuple(values.shape[1:]), values.dtype) for name, values in self._slots.items()}
+        if offered != kept:
+            raise ValueError(f"the buffer keeps samples like {kept}, but was offered {offered}")
+
+
+def _used(values: Tensor, count: int) -> Tensor:
+    """The first samples, without a copy and with no more memory than theirs: of a view, torch saves all of the rest."""
+    first = values[:count]
+    storage = values.untyped_storage()[: first.nbytes]
+    return torch.empty(0, dtype=values.dtype).set_(storage, 0, first.shape, first.stride())

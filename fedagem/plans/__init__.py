@@ -1,0 +1,1 @@
+"""What an experiment is: plans, read, changed and checked before anything starts."""

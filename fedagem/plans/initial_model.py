@@ -1,0 +1,32 @@
+"""A federation that does not begin from random weights: the model that an earlier run ended with, given by the plan."""
+
+from pathlib import Path
+
+from fedagem.errors import DataError, PlanError
+from fedagem.learning.flat_model import FlatModel
+from fedagem.learning.openfl_model import read_openfl_model
+from fedagem.plans.plan import Plan
+
+_SETTING = "task_runner.settings.initial_model"
+
+
+def locate_initial_model(plan: Plan) -> None:
+    """Make the plan's path absolute: the processes of a run work in its folder, not where the user is."""
+    settings = plan["task_runner"].get("settings", {})
+    if (given := settings.get("initial_model")) is None:
+        return
+    path = Path(given).expanduser().resolve()
+    if not path.is_file():
+        raise PlanError(f"{_SETTING} is {given}, but there is no such file: name the save/last.pbuf of a finished run.")
+    settings["initial_model"] = str(path)
+
+
+def load_initial_model(model: FlatModel, path: Path) -> None:
+    """Fill the model from a `.pbuf` file; one of another network is refused."""
+    if not path.is_file():
+        raise PlanError(f"{_SETTING} is {path}, but there is no such file here.")
+    try:
+        model.load_state_dict(read_openfl_model(path))
+    except RuntimeError as problem:
+        reason = " ".join(str(problem).split())
+        raise DataError(f"{path} does not fit the model of the plan: {reason}") from problem

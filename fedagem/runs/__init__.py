@@ -1,0 +1,1 @@
+"""A run is a folder: how it is laid out, started, watched and resumed."""

@@ -1,0 +1,81 @@
+"""The live view of many runs: a bar for each that is under way, and its clients where few are."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
+
+from fedagem.runs.live.clients_table import clients_table
+from fedagem.runs.live.run_watch import RunWatch
+from fedagem.runs.live.progress import slow_progress
+
+_TABLES = 2
+"""With more runs side by side, their tables would not fit on a screen, and each has a line."""
+_CLIENTS_SHOWN = 4
+
+
+class BatchView:
+    """Bars and tables, in a context; runs in threads of their own may come, report and go."""
+
+    def __init__(self, runs: int, finished: int) -> None:
+        console = Console(stderr=True)
+        self._progress = slow_progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=10),
+            MofNCompleteColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn(
+                "{task.fields[facts]}", table_column=Column(no_wrap=False)
+            ),  # on a narrow screen, this one gives way
+            console=console,
+        )
+        self._all = self._progress.add_task("runs", total=runs, completed=finished, facts="")
+        self._watches: dict[TaskID, RunWatch] = {}
+        self._titles: dict[TaskID, str] = {}
+        self._lock = threading.Lock()
+        self._live = Live(self._progress, console=console, refresh_per_second=4)
+
+    def __enter__(self) -> "BatchView":
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+        if not self._live.console.is_terminal:
+            self._live.console.line()  # in a file, what is said next begins on a line of its own
+
+    @contextmanager
+    def run(self, title: str, watch: RunWatch, rounds: int) -> Iterator[TaskID]:
+        """Show a run while it is under way; one that ends without an error is counted."""
+        bar = self._progress.add_task(title, total=rounds, facts=watch.stage)
+        with self._lock:
+            self._watches[bar], self._titles[bar] = watch, title
+        try:
+            yield bar
+            self._progress.advance(self._all)
+        finally:
+            with self._lock:
+                del self._watches[bar], self._titles[bar]
+                self._progress.remove_task(bar)
+                self._draw()
+
+    def refresh(self, bar: TaskID) -> None:
+        """Take in what a run has written since the last look."""
+        with self._lock:
+            if self._watches[bar].look():
+                self._draw()
+
+    def _draw(self) -> None:
+        tables = []
+        few = len(self._watches) <= _TABLES
+        for bar, watch in self._watches.items():
+            self._progress.update(bar, completed=watch.rounds, facts=watch.stage if few else watch.summary())
+            if few and watch.clients:
+                tables.append(clients_table(watch, _CLIENTS_SHOWN, self._titles[bar]))
+        self._live.update(Group(self._progress, *tables))

@@ -1,0 +1,68 @@
+"""Many runs for one question: side by side if asked, each in a folder of its own, resumable one by one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from fedagem.runs.live.many_runs import BatchView
+from fedagem.runs.federation import start_federation, start_simulation
+from fedagem.plans.plan import Plan
+from fedagem.runs.processes import ProcessGroup
+from fedagem.runs.results import rounds_in_results, write_final_results
+from fedagem.runs.folder import create_run, resume_run
+from fedagem.runs.live.run_watch import RunWatch
+from fedagem.runs.parallel import Check, side_by_side
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: a complete plan and where it goes."""
+
+    title: str
+    plan: Plan
+    plan_name: str
+    directory: Path
+    federated: bool = False
+    """As a real federation of `fx` processes instead of a simulation; the numbers are the same."""
+    workers: int = 1
+    """Processes that the clients of a simulation share."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the results of all its rounds are there."""
+        return rounds_in_results(self.directory) >= int(self.plan["aggregator"]["settings"]["rounds_to_train"])
+
+
+def run_jobs(jobs: Sequence[Job], parallel: int) -> None:
+    """Bring every run to its end: finished ones of the same plan are left alone, begun ones go on, the others start.
+
+    The first failure, or an interrupt, stops the rest; what they have learned so far stays on disk.
+    """
+    for job in jobs:
+        if job.finished:
+            resume_run(job.directory, job.plan)
+    todo = list({job.directory: job for job in jobs if not job.finished}.values())
+    with BatchView(len(jobs), len(jobs) - len(todo)) as view:
+        side_by_side([partial(_run, job, view) for job in todo], parallel)
+
+
+def _run(job: Job, view: BatchView, check: Check) -> None:
+    rounds = job.plan["aggregator"]["settings"]["rounds_to_train"]
+    with view.run(job.title, RunWatch(job.directory), rounds) as bar:
+        if (job.directory / "plan" / "plan.yaml").exists():
+            resume_run(job.directory, job.plan)
+        else:
+            create_run(job.directory, job.plan, job.plan_name)
+
+        def refresh() -> None:
+            check()
+            view.refresh(bar)
+
+        with ProcessGroup(job.directory) as group:
+            if job.federated:
+                start_federation(group, job.plan)
+            else:
+                start_simulation(group, job.workers)
+            group.wait(refresh)
+        write_final_results(job.directory)

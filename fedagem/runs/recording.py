@@ -1,0 +1,82 @@
+"""Recording drives: side by side where each has a simulator of its own, on a shared server one after the other."""
+
+import fcntl
+import os
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+import yaml
+
+from fedagem.runs.bridge_commands import record_command
+from fedagem.errors import FedAGemError
+from fedagem.runs.processes import ProcessGroup
+from fedagem.runs.recorded_drive import Drive
+from fedagem.runs.live.recording_view import RecordingView
+from fedagem.runs.live.recording_watch import RecordingWatch
+from fedagem.runs.parallel import Check, side_by_side
+
+_LOOK_SECONDS = 0.25
+
+
+def record_drives(drives: Sequence[Drive]) -> None:
+    """Record what has not been recorded before with the same settings; an unfinished recording is finished.
+
+    The first that fails, or an interrupt, ends the others in good order; what they have recorded is kept.
+    """
+    missing = sorted((drive for drive in drives if not drive.recorded), key=lambda drive: drive.seconds, reverse=True)
+    if not missing:
+        return
+    alone = not all(drive.has_its_own_server for drive in missing)
+    with RecordingView(missing) as view:
+        side_by_side([partial(_record, drive, view) for drive in missing], 1 if alone else os.cpu_count() or 1)
+
+
+def _record(drive: Drive, view: RecordingView, check: Check) -> None:
+    drive.place.parent.mkdir(parents=True, exist_ok=True)
+    with _beside(drive, "lock").open("w") as lock:
+        _wait_for(lock, drive, view, check)
+        if not drive.recorded:
+            view.begin(drive)
+            _let_the_bridge_record(drive, lock, view, check)
+
+
+def _wait_for(lock: IO[str], drive: Drive, view: RecordingView, check: Check) -> None:
+    """Who needs a drive that another process records waits, and then finds it done."""
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            view.say(drive, "another process records it")
+            check()
+            time.sleep(_LOOK_SECONDS)
+
+
+def _let_the_bridge_record(drive: Drive, lock: IO[str], view: RecordingView, check: Check) -> None:
+    """The bridge keeps the lock where this process is killed, until it has ended itself."""
+    plan_file = _beside(drive, "yaml")
+    plan_file.write_text(yaml.safe_dump({"carla": drive.carla}, sort_keys=False), encoding="utf-8")
+    command = record_command(plan_file, drive.seconds, drive.place, drive.jpeg_quality)
+    with ProcessGroup(drive.place.parent) as group:
+        member = group.start(drive.place.name, command, keep_open=[lock.fileno()])
+        watch = RecordingWatch(member.log, member.log_begin)
+
+        def refresh() -> None:
+            check()
+            watch.look()
+            view.show(drive, watch)
+
+        try:
+            group.wait(refresh)
+        except FedAGemError as problem:
+            raise FedAGemError(
+                f"the drive {drive.title} could not be recorded, what there is of it is kept: {problem.message}"
+            ) from problem
+        view.end(drive)
+
+
+def _beside(drive: Drive, suffix: str) -> Path:
+    """A file that belongs to a recording and is not part of it."""
+    return drive.place.with_name(f"{drive.place.name}.{suffix}")

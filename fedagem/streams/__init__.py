@@ -1,1 +1,0 @@
-"""Where a benchmark's data comes from: sources, tasks made of them, and what each client gets of each task."""

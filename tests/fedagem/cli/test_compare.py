@@ -1,0 +1,68 @@
+"""`fedagem compare`: which methods it takes, what it refuses to mix, and how it is interrupted."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from fedagem.cli.main import main
+from fedagem.errors import FedAGemError
+from fedagem.plans.plan import change_plan, load_plan
+from fedagem.runs.folder import create_run
+from fedagem.runs.many_runs import Job, run_jobs
+
+
+@pytest.fixture
+def plan_path(repository):
+    return repository / "plan" / "rotated_digits.yaml"
+
+
+@pytest.fixture
+def jobs_of(monkeypatch, tmp_path, plan_path):
+    """The titles of the jobs that a comparison would run."""
+    monkeypatch.chdir(tmp_path)
+    asked: list[str] = []
+
+    def interrupt(jobs, _):
+        asked.extend(job.title for job in jobs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedagem.cli.compare.run_jobs", interrupt)
+
+    def titles(*words):
+        result = CliRunner().invoke(main, ["compare", str(plan_path), *words])
+        assert result.exit_code == 130
+        assert "The same command goes on from here" in result.output
+        return asked
+
+    return titles
+
+
+def test_a_benchmark_is_compared_under_the_methods_that_it_can_have(jobs_of):
+    assert jobs_of() == ["fedavg, seed 0", "der, seed 0", "der+fedagem, seed 0"]
+
+
+def test_methods_may_be_listed_with_spaces(jobs_of):
+    assert jobs_of("--methods", "agem, der") == ["agem, seed 0", "der, seed 0"]
+
+
+@pytest.mark.parametrize("methods", ["", "der,"])
+def test_methods_that_name_none_are_refused(methods, plan_path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["compare", str(plan_path), "--methods", methods])
+    assert result.exit_code == 2
+    assert "--methods has ''; known are agem, " in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_results_of_other_settings_are_not_shown_again(tmp_path, plan_path):
+    plan = load_plan(plan_path)
+    done = tmp_path / "fedavg-seed0"
+    create_run(done, plan, "rotated_digits")
+    rounds = plan["aggregator"]["settings"]["rounds_to_train"]
+    (done / "results.json").write_text(json.dumps({"rounds": rounds}))
+    run_jobs([Job("fedavg", plan, "rotated_digits", done)], 1)
+    changed = load_plan(plan_path)
+    change_plan(changed, ["task_runner.settings.optimizer.lr=0.0001"])
+    with pytest.raises(FedAGemError, match=r"plan.yaml is not the plan you gave"):
+        run_jobs([Job("fedavg", changed, "rotated_digits", done)], 1)

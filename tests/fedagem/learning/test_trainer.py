@@ -1,0 +1,49 @@
+"""The parts of a client that a plan describes."""
+
+import pytest
+import torch
+
+from fedagem.errors import PlanError
+from fedagem.learning.trainer import Component, OptimizerSettings, TrainingSettings, Worker
+
+
+def worker(clip_norm: float | None) -> Worker:
+    linear = Component("torch.nn.Linear", {"in_features": 3, "out_features": 1, "bias": False})
+    return Worker.build(TrainingSettings(model=linear, optimizer=OptimizerSettings(lr=0.5, clip_norm=clip_norm)), 0)
+
+
+@pytest.mark.parametrize(
+    ("clip_norm", "expected"), [(None, [3.0, 0.0, 4.0]), (2.5, [1.5, 0.0, 2.0]), (6.0, [3.0, 0.0, 4.0])]
+)
+def test_only_gradients_longer_than_the_limit_are_shortened(clip_norm: float | None, expected: list[float]) -> None:
+    client = worker(clip_norm)
+    before = client.model.weights.detach().clone()
+    client.model.gradient.copy_(torch.tensor([3.0, 0.0, 4.0]))
+    client.fresh_optimizer(0).step()
+    torch.testing.assert_close(client.model.weights.detach(), before - 0.5 * torch.tensor(expected))
+
+
+def test_the_learning_rate_decays_from_round_to_round() -> None:
+    linear = Component("torch.nn.Linear", {"in_features": 3, "out_features": 1})
+    client = Worker.build(TrainingSettings(model=linear, optimizer=OptimizerSettings(lr=0.8, decay=0.5)), 0)
+    rates = [client.fresh_optimizer(round_num).param_groups[0]["lr"] for round_num in range(3)]
+    assert rates == [0.8, 0.4, 0.2]
+
+
+@pytest.mark.parametrize("decay", [0.0, 1.5])
+def test_a_decay_that_stops_or_speeds_up_is_refused(decay: float) -> None:
+    with pytest.raises(PlanError, match=f"decay must be above 0 and at most 1, not {decay}"):
+        OptimizerSettings(lr=0.1, decay=decay)
+
+
+def test_a_limit_that_allows_no_step_is_refused() -> None:
+    with pytest.raises(PlanError, match="clip_norm must be positive, not 0"):
+        OptimizerSettings(lr=0.1, clip_norm=0.0)
+
+
+def test_a_model_whose_file_is_missing_is_refused_in_one_sentence() -> None:
+    component = Component(
+        "models.darknet_weights.pretrained_tiny_yolo", {"weights": "gone.weights", "classes": ["car"]}
+    )
+    with pytest.raises(PlanError, match=r"model \(models\.darknet.*cannot be built: .*No such file.*gone\.weights"):
+        component.build("task_runner.settings.model")

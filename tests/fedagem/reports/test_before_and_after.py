@@ -1,0 +1,74 @@
+"""The example frames of a run's page are frames that the run was scored on."""
+
+import json
+import shutil
+
+import cv2
+import numpy as np
+import pytest
+import yaml
+
+from fedagem.errors import DataError
+from fedagem.reports.before_and_after import before_and_after
+from models.tiny_yolo import TinyYolo, TinyYoloConfig
+
+CONFIG = TinyYoloConfig(("vehicle",), ((0.5, 0.5), (2.0, 1.0)), (96, 64), 0.05)
+
+
+def write_drive(folder, first, count):
+    """So many frames, numbered from `first`, each with a vehicle."""
+    folder.mkdir(parents=True)
+    images = []
+    for number in range(first, first + count):
+        cv2.imwrite(str(folder / f"{number}.png"), np.zeros((64, 96, 3), dtype=np.uint8))
+        images.append({"id": number, "file_name": f"{number}.png", "width": 96, "height": 64, "frame": number})
+    boxes = [{"id": i["id"], "image_id": i["id"], "category_id": 1, "bbox": [20, 20, 40, 24]} for i in images]
+    document = {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "vehicle"}]}
+    (folder / "annotations.json").write_text(json.dumps(document))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run with its last model; its drives have 9 frames from number 100 and 14 from number 200."""
+    from openfl.protocols import utils
+
+    from src.pipeline import ExactPipeline
+
+    write_drive(tmp_path / "drives" / "short", 100, 9)
+    write_drive(tmp_path / "drives" / "long", 200, 14)
+    arrays = {name: value.numpy() for name, value in TinyYolo.of(CONFIG).state_dict().items()}
+    (tmp_path / "run" / "save").mkdir(parents=True)
+    (tmp_path / "run" / "plan").mkdir()
+    path = tmp_path / "run" / "save" / "last.pbuf"
+    utils.dump_proto(utils.construct_model_proto(arrays, 3, ExactPipeline()), str(path))
+    return tmp_path / "run"
+
+
+def shown_frames(run, **loader):
+    settings = {"model": {"template": "models.tiny_yolo.TinyYolo", "settings": CONFIG.to_settings()}}
+    loader["evaluation"]["paths"] = {"city": [str(run.parent / "drives")]}
+    plan = {"data_loader": {"settings": loader}, "task_runner": {"settings": settings}}
+    (run / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan))
+    rows = before_and_after(run)
+    assert all([caption for caption, _ in pictures] == ["ground truth", "at the end"] for _, pictures in rows)
+    return [int(title.rpartition(" ")[2]) for title, _ in rows]
+
+
+def test_frames_that_were_learned_from_are_not_shown(run):
+    holdout = {"block": 1, "every": 7}
+    shown = shown_frames(run, holdout=holdout, evaluation={"held_out_only": True})
+    assert len(shown) == 2
+    assert set(shown) < {206, 213, 106}, "every seventh of each drive, counted anew in each"
+
+
+def test_without_a_holdout_any_frame_may_be_shown(run):
+    assert len(set(shown_frames(run, evaluation={})) - {206, 213, 106}) == 2
+
+
+def test_drives_that_are_gone_are_missed_in_one_sentence(run):
+    (run.parent / "drives" / "long" / "203.png").unlink()
+    with pytest.raises(DataError, match=r"203\.png: the image is missing"):
+        shown_frames(run, evaluation={})
+    shutil.rmtree(run.parent / "drives")
+    with pytest.raises(DataError, match=r"drives is not a directory: name a folder with frames"):
+        shown_frames(run, evaluation={})

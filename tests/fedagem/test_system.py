@@ -1,0 +1,49 @@
+"""A torchvision that was built for another torch is refused in one sentence, by `fedagem` and by the workspace."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedagem.system import check_torch_pair
+
+BROKEN = 'raise RuntimeError("operator torchvision::nms does not exist")\n'
+
+
+@pytest.fixture
+def mixed_pair(tmp_path):
+    """An environment in which torchvision is of another build and cannot be imported."""
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision" / "__init__.py").write_text(BROKEN)
+    described = tmp_path / "torchvision-0.27.1+cpu.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: torchvision\nVersion: 0.27.1+cpu\n")
+    return {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+
+def run(environment, *command, folder):
+    return subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, timeout=200, check=False
+    )
+
+
+def test_the_installed_pair_is_accepted():
+    check_torch_pair()
+
+
+def test_a_mixed_pair_ends_every_command_in_one_sentence(mixed_pair, repository):
+    fedagem = Path(sys.executable).with_name("fedagem")
+    ended = run(mixed_pair, fedagem, "simulate", "plan/rotated_digits.yaml", folder=repository)
+    said = " ".join(ended.stderr.split())
+    assert ended.returncode == 2
+    assert said.startswith("Error: torchvision 0.27.1+cpu does not fit torch ")
+    assert "operator torchvision::nms does not exist" in said
+    assert "`pip install --force-reinstall torch==" in said
+    assert "Traceback" not in said
+
+
+def test_a_mixed_pair_is_refused_by_the_workspace_too(mixed_pair, repository):
+    ended = run(mixed_pair, sys.executable, "-c", "import src.data_loader", folder=repository / "workspace")
+    assert "FedAGemError: torchvision 0.27.1+cpu does not fit torch " in ended.stderr
