@@ -101,20 +101,20 @@ def _evaluation() -> None:
         boxes = np.stack([random.uniform(10, 500, 6), random.uniform(10, 300, 6), *random.uniform(8, 60, (2, 6))], 1)
         image = random.integers(0, 256, (380, 640, 3), dtype=np.uint8)
         frames.append(NamedFrame(image, str(number), boxes.astype(np.float32), random.integers(0, 5, 6)))
-    model = TinyYolo(_CLASSES, _ANCHORS, _SIZE, 0.25)
+    model = TinyYolo(classes=_CLASSES, anchors=_ANCHORS, input_size=_SIZE, width=0.25)
     batches = list(scoring_batches(frames, _SIZE))
     ratios = []
     for _ in range(3):
         watch = Stopwatch(clock=time.process_time)
-        score(model, DetectionObjective(_ANCHORS), batches, watch)
+        score(model, DetectionObjective(anchors=_ANCHORS), batches, watch)
         ratios.append(watch.seconds["evaluation"] / watch.seconds["inference"])
     # An untrained network detects something nearly everywhere: the most work that an evaluation can have.
     Measurement("evaluation on top of inference", statistics.median(ratios), "x", 0.25).show()
 
 
 def _learner(generator: torch.Generator, augmentation: dict[str, float] | None) -> Learner:
-    model = FlatModel(TinyYolo(_CLASSES, _ANCHORS, _SIZE, 0.25))
-    objective = DetectionObjective(_ANCHORS, augmentation=augmentation)
+    model = FlatModel(TinyYolo(classes=_CLASSES, anchors=_ANCHORS, input_size=_SIZE, width=0.25))
+    objective = DetectionObjective(anchors=_ANCHORS, augmentation=augmentation)
     return Learner(model, objective, ReplayBuffer(200), generator)
 
 

@@ -93,7 +93,7 @@ def train(
         model = TinyYolo.of(config)
     if start is not None:
         load_darknet_weights(model, start, with_head=False)
-    objective = DetectionObjective(config.anchors, augmentation={})
+    objective = DetectionObjective(anchors=config.anchors, augmentation={})
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=decay)
     generator = derive_generator(seed, "batches")
     steps_per_epoch = len(learned) // batch_size
@@ -135,7 +135,7 @@ def _named(*groups: Sequence[Path]) -> list[tuple[str, Path]]:
 
 
 def _report(console: Console, model: TinyYolo, groups: dict[str, list[Frame]], min_size: float) -> dict[str, object]:
-    objective = DetectionObjective(model.config.anchors, min_size=min_size)
+    objective = DetectionObjective(anchors=model.config.anchors, min_size=min_size)
     rows: dict[str, object] = {}
     for name, frames in groups.items():
         scores = score(model, objective, scoring_batches(frames, model.config.input_size)).overall

@@ -1,47 +1,129 @@
-"""Plan settings become typed dataclasses here; whatever does not fit is refused in one sentence.
+"""Settings of a plan: typed models that refuse whatever does not fit in one sentence.
 
-The dataclass is the schema: its fields are the known keys, its annotations the types, its defaults the defaults.
+A setting has one home, a field of a `Settings` model: its type, its bounds, its default, and below it the sentence
+that explains it. The check, the error, `fedagem plan show`, the schema for editors and docs/plan.md follow from it.
 """
 
-import dataclasses
 import difflib
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Strict, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, PydanticUndefined
 
 from fedagem.errors import PlanError
 
+
+class Settings(BaseModel):
+    """A mapping of a plan: unknown keys are refused, and values are never converted to another type."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+S = TypeVar("S", bound=BaseModel)
 T = TypeVar("T")
+Several = Annotated[tuple[T, ...], Strict(False)]
+"""A list in YAML, a tuple here."""
+Place = tuple[int | str, ...]
 
 
-def parse_settings(schema: type[T], values: Any, path: str) -> T:
+def parse_settings(schema: type[S], values: Any, path: str) -> S:
     """Build `schema` from the plan's values at `path`; refuses unknown and missing keys and wrong types."""
     if not isinstance(values, Mapping):
         raise PlanError(f"{path} must be a mapping, not {values!r}.")
-    hints = typing.get_type_hints(schema)
-    fields = {field.name: field for field in dataclasses.fields(schema)}  # type: ignore[arg-type]
     for key in values:
-        if key not in fields:
-            raise PlanError(f"{path} has no setting {key!r}{suggestion(str(key), fields)}")
-    arguments = {}
-    for name, field in fields.items():
-        if name in values:
-            arguments[name] = _convert(values[name], hints[name], f"{path}.{name}")
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise PlanError(f"{path}.{name} is missing: set it in the plan.")
-    return schema(**arguments)
+        if not isinstance(key, str):
+            raise PlanError(f"{path} has no setting {key!r}{suggestion(str(key), schema.model_fields)}")
+    try:
+        return schema.model_validate(dict(values))
+    except ValidationError as problem:
+        raise PlanError(_sentence(schema, problem.errors(), path)) from None
 
 
 def check_arguments(factory: Callable[..., Any], arguments: Mapping[str, Any], path: str) -> None:
-    """Refuse settings that the thing they are meant for does not take, and plain values of another type."""
+    """Refuse settings that the thing they are meant for does not take, and plain values of another type.
+
+    A class may declare all about its settings as a model named `Settings`.
+    """
+    if schema := settings_of(factory):
+        parse_settings(schema, arguments, path)
+        return
     known = _parameters(factory)
     for key, value in arguments.items():
         if key not in known:
             raise PlanError(f"{path} has no setting {key!r}{suggestion(key, known)}")
-        if known[key].annotation in _KINDS:
-            _convert_scalar(value, known[key].annotation, f"{path}.{key}")
+        wanted = known[key].annotation
+        fits = isinstance(value, (int, float) if wanted is float else wanted) if wanted in _KINDS else True
+        if not fits or (isinstance(value, bool) and wanted in {int, float, str}):
+            raise PlanError(f"{path}.{key} must be {_KINDS[wanted]}, not {value!r}.")
+
+
+def settings_of(factory: Callable[..., Any]) -> type[BaseModel] | None:
+    """The model of the settings that a class declares."""
+    declared = getattr(factory, "Settings", None)
+    return declared if isinstance(declared, type) and issubclass(declared, BaseModel) else None
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """The end of an error sentence: the nearest known names, or all of them."""
+    known = sorted(known)
+    near = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else f"; valid values: {', '.join(known)}."
+
+
+def fields_below(schema: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
+    """Every setting of a schema by its dotted path, nested models included."""
+    for name, field in schema.model_fields.items():
+        path = f"{prefix}.{name}" if prefix else name
+        yield path, field
+        if nested := nested_model(field.annotation):
+            yield from fields_below(nested, path)
+
+
+def nested_model(annotation: Any) -> type[BaseModel] | None:
+    """The model that a field holds, itself or optionally."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if typing.get_origin(annotation) in {typing.Union, types.UnionType}:
+        models = [found for option in typing.get_args(annotation) if (found := nested_model(option))]
+        return models[0] if len(models) == 1 else None
+    return None
+
+
+def default_of(field: FieldInfo) -> Any:
+    """A field's default as plain values; `...` if it must be given."""
+    default = field.get_default(call_default_factory=True, validated_data={})
+    if default is PydanticUndefined:
+        return ...
+    return default.model_dump(mode="json") if isinstance(default, BaseModel) else default
+
+
+_KINDS: dict[Any, str] = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
+_WRONG_TYPE = {
+    "int_type": _KINDS[int],
+    "int_from_float": _KINDS[int],
+    "float_type": _KINDS[float],
+    "string_type": _KINDS[str],
+    "bool_type": _KINDS[bool],
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "finite_number": "a finite number",
+}
+_BOUNDS = {
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "above"),
+    "less_than_equal": ("le", "at most"),
+    "less_than": ("lt", "below"),
+}
 
 
 def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
@@ -52,50 +134,78 @@ def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
         return inspect.signature(factory).parameters
 
 
-def suggestion(word: str, known: typing.Iterable[str]) -> str:
-    """The end of an error sentence: the nearest known names, or all of them."""
-    known = sorted(known)
-    near = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(near)}?" if near else f"; known are {', '.join(known)}."
+def _sentence(schema: type[BaseModel], errors: list[ErrorDetails], path: str) -> str:
+    """The first mistake; a misspelt key comes before the missing one that it was meant to be."""
+    error = min(errors, key=lambda each: each["type"] != "extra_forbidden")
+    kind, place, value = error["type"], error["loc"], error["input"]
+    at = _dotted(path, _without_union_tag(place))
+    if kind == "extra_forbidden":
+        known = _names_at(schema, place[:-1])
+        return f"{_dotted(path, place[:-1])} has no setting {place[-1]!r}{suggestion(str(place[-1]), known)}"
+    if kind == "missing":
+        return f"{at} is missing: set it in the plan."
+    alternatives = [other for other in errors if other["loc"][:-1] == place[:-1] and len(place) > 1]
+    if len(alternatives) > 1 and at != _dotted(path, place):
+        kinds = " or ".join(dict.fromkeys(_wanted(other) for other in alternatives))
+        return f"{at} must be {kinds}, not {value!r}."
+    if kind == "literal_error":
+        return f"{at} is {value!r}{suggestion(str(value), _options(error))}"
+    if kind == "value_error":
+        return f"{at}: {error['ctx']['error']}"
+    return f"{at} must be {_wanted(error)}, not {value!r}."
 
 
-def _convert(value: Any, hint: Any, path: str) -> Any:
-    origin = typing.get_origin(hint)
-    if dataclasses.is_dataclass(hint):
-        return parse_settings(typing.cast(type, hint), value, path)
-    if origin is typing.Literal:
-        options = typing.get_args(hint)
-        if value not in options:
-            raise PlanError(f"{path} is {value!r}{suggestion(str(value), map(str, options))}")
-        return value
-    if origin in {typing.Union, types.UnionType}:
-        return _convert_union(value, typing.get_args(hint), path)
-    if origin in {list, tuple}:
-        if not isinstance(value, (list, tuple)):
-            raise PlanError(f"{path} must be a list, not {value!r}.")
-        return origin(_convert(item, typing.get_args(hint)[0], f"{path}[{i}]") for i, item in enumerate(value))
-    if origin is dict:
-        if not isinstance(value, Mapping):
-            raise PlanError(f"{path} must be a mapping, not {value!r}.")
-        return {key: _convert(item, typing.get_args(hint)[1], f"{path}.{key}") for key, item in value.items()}
-    return _convert_scalar(value, hint, path)
+def _wanted(error: ErrorDetails) -> str:
+    kind = error["type"]
+    if kind in _WRONG_TYPE:
+        return _WRONG_TYPE[kind]
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        bound = error["ctx"][name]
+        return "positive" if words == "above" and bound == 0 else f"{words} {bound:g}"
+    if kind == "literal_error":
+        return " or ".join(repr(option) for option in _options(error))
+    if kind in {"too_short", "too_long"}:
+        least = kind == "too_short"
+        count = error["ctx"]["min_length" if least else "max_length"]
+        return f"a list of at {'least' if least else 'most'} {count} values"
+    return f"something else ({error['msg'].lower()})"
 
 
-def _convert_union(value: Any, options: tuple[Any, ...], path: str) -> Any:
-    if value is None and type(None) in options:
-        return None
-    [option] = [option for option in options if option is not type(None)]
-    return _convert(value, option, path)
+def _options(error: ErrorDetails) -> list[str]:
+    """The values that a literal may have, from pydantic's own list of them."""
+    return [option.strip("'") for option in error["ctx"]["expected"].replace(" or ", ", ").split(", ")]
 
 
-def _convert_scalar(value: Any, hint: Any, path: str) -> Any:
-    if hint is Any:
-        return value
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        raise PlanError(f"{path} must be {_KINDS.get(hint, hint.__name__)}, not {value!r}.")
-    return value
+def _dotted(path: str, place: Place) -> str:
+    for part in place:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return path
 
 
-_KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+def _without_union_tag(place: Place) -> Place:
+    """A place in the plan: pydantic ends it with the alternative of a union that it tried."""
+    last = place[-1]
+    tagged = isinstance(last, str) and (last in {"int", "float", "str", "bool"} or last.startswith("literal["))
+    return place[:-1] if tagged else place
+
+
+def _names_at(schema: type[BaseModel], place: Place) -> list[str]:
+    """The settings that the model at a place has."""
+    annotation: Any = schema
+    for part in place:
+        model = nested_model(annotation)
+        if model is not None and isinstance(part, str) and part in model.model_fields:
+            annotation = model.model_fields[part].annotation
+            continue
+        inner = [a for a in _members(annotation) if nested_model(a)]
+        annotation = inner[0] if inner else annotation
+    model = nested_model(annotation)
+    return list(model.model_fields) if model else []
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    """What a list, tuple, mapping or union holds, however deep."""
+    for option in typing.get_args(annotation):
+        yield option
+        yield from _members(option)

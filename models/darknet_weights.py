@@ -30,7 +30,7 @@ def pretrained_tiny_yolo(
 
     `~` and environment variables in the path of the weights are expanded; the other settings are TinyYOLO's.
     """
-    model = TinyYolo(classes, anchors, input_size, statistics_momentum=statistics_momentum)
+    model = TinyYolo(classes=classes, anchors=anchors, input_size=input_size, statistics_momentum=statistics_momentum)
     load_darknet_weights(model, Path(os.path.expandvars(weights)).expanduser(), with_head=False)
     return model
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -20,63 +20,46 @@ OBJECT_PRIOR = 0.1
 VOC_ANCHORS = ((1.08, 1.19), (3.42, 4.41), (6.63, 11.38), (9.42, 5.11), (16.62, 10.52))
 
 
-@dataclass(frozen=True)
-class TinyYoloConfig:
-    """All that is needed to build the network again: it travels with the weights.
+Size = Annotated[tuple[int, int], Strict(False)]
+Anchor = Annotated[tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]], Strict(False)]
 
-    `anchors` are (width, height) in grid cells of 32 input pixels, as published; `input_size` is
-    (width, height) in pixels; `width` multiplies the number of channels of every hidden layer;
-    `statistics_momentum` is the weight of one batch in BatchNorm's running statistics. Batches of a drive are frames
-    of one street, so there a small weight (darknet's own is 0.01) keeps the statistics from following the last one.
-    """
 
-    classes: tuple[str, ...]
-    anchors: tuple[tuple[float, float], ...] = VOC_ANCHORS
-    input_size: tuple[int, int] = (416, 416)
-    width: float = 1.0
-    statistics_momentum: float = 0.1
+class TinyYoloConfig(BaseModel):
+    """All that is needed to build the network again: it travels with the weights."""
 
-    def __post_init__(self) -> None:
-        if not self.classes:
-            raise ValueError("TinyYOLO needs at least one class name, got none")
-        if len(set(self.classes)) != len(self.classes):
-            raise ValueError(f"TinyYOLO's class names must differ, got {list(self.classes)}")
-        if not self.anchors or any(len(anchor) != 2 or min(anchor) <= 0 for anchor in self.anchors):
-            raise ValueError(
-                f"TinyYOLO's anchors must be pairs of positive sizes in grid cells, got {list(self.anchors)}"
-            )
-        if len(self.input_size) != 2 or any(side <= 0 or side % STRIDE for side in self.input_size):
-            raise ValueError(
-                f"TinyYOLO's input width and height must be multiples of {STRIDE}, got {list(self.input_size)}"
-            )
-        if self.width <= 0:
-            raise ValueError(f"TinyYOLO's width multiplier must be positive, got {self.width}")
-        if not 0 < self.statistics_momentum <= 1:
-            raise ValueError(f"TinyYOLO's statistics_momentum must be in (0, 1], got {self.statistics_momentum}")
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
+    classes: Annotated[tuple[str, ...], Strict(False)] = Field(min_length=1)
+    """The names of the classes, in the order of their labels."""
+    anchors: Annotated[tuple[Anchor, ...], Strict(False)] = Field(VOC_ANCHORS, min_length=1)
+    """Width and height of each anchor in grid cells of 32 input pixels, as published."""
+    input_size: Size = (416, 416)
+    """Width and height of the input in pixels, multiples of 32."""
+    width: float = Field(1.0, gt=0)
+    """What the number of channels of every hidden layer is multiplied by."""
+    statistics_momentum: float = Field(0.1, gt=0, le=1)
+    """The weight of one batch in BatchNorm's running statistics. The batches of a drive are frames of one street, so
+    there a small weight (darknet's own is 0.01) keeps the statistics from following the last one."""
+
+    @field_validator("classes")
     @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> TinyYoloConfig:
-        """Read the plain values of a plan or a checkpoint; unknown names are refused."""
-        unknown = sorted(set(settings) - set(cls.__dataclass_fields__))
-        if unknown:
-            raise ValueError(f"unknown TinyYOLO settings {unknown}; known are {list(cls.__dataclass_fields__)}")
-        values = dict(settings)
-        if "classes" in values:
-            values["classes"] = tuple(str(name) for name in values["classes"])
-        if "anchors" in values:
-            values["anchors"] = tuple(tuple(float(side) for side in anchor) for anchor in values["anchors"])
-        if "input_size" in values:
-            values["input_size"] = tuple(int(side) for side in values["input_size"])
-        return cls(**values)
+    def _different_classes(cls, classes: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(classes)) != len(classes):
+            raise ValueError(f"the class names must differ, got {list(classes)}.")
+        return classes
+
+    @field_validator("input_size")
+    @classmethod
+    def _whole_cells(cls, size: tuple[int, int]) -> tuple[int, int]:
+        if any(side <= 0 or side % STRIDE for side in size):
+            raise ValueError(f"width and height must be multiples of {STRIDE}, got {list(size)}.")
+        return size
 
     def to_settings(self) -> dict[str, Any]:
-        """The inverse of `from_settings`, in lists and numbers that YAML, JSON and torch.save keep plain."""
-        return {
-            name: [list(item) if isinstance(item, tuple) else item for item in value]
-            if isinstance(value, tuple)
-            else value
-            for name, value in asdict(self).items()
-        }
+        """The plain values of a plan: lists and numbers that YAML and JSON keep."""
+        return self.model_dump(mode="json")
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -126,19 +109,12 @@ class TinyYolo(nn.Module):
     Per anchor the map holds tx, ty, tw, th, the objectness logit and the class logits: see `yolo_decode`.
     """
 
-    def __init__(
-        self,
-        classes: Sequence[str],
-        anchors: Sequence[Sequence[float]] = VOC_ANCHORS,
-        input_size: Sequence[int] = (416, 416),
-        width: float = 1.0,
-        statistics_momentum: float = 0.1,
-    ) -> None:
+    Settings: ClassVar[type[BaseModel]] = TinyYoloConfig
+
+    def __init__(self, **settings: Any) -> None:
         """The settings are `TinyYoloConfig`'s, in the plain values of a plan."""
         super().__init__()
-        settings = {"classes": classes, "anchors": anchors, "input_size": input_size, "width": width}
-        settings["statistics_momentum"] = statistics_momentum
-        self.config = config = TinyYoloConfig.from_settings(settings)
+        self.config = config = TinyYoloConfig.model_validate(settings)
         channels = [scaled_channels(published, config.width) for published in PUBLISHED_CHANNELS]
         layers: list[nn.Module] = []
         for index, (channels_in, channels_out) in enumerate(zip([3, *channels], channels, strict=False)):
@@ -159,7 +135,7 @@ class TinyYolo(nn.Module):
 
     @classmethod
     def of(cls, config: TinyYoloConfig) -> TinyYolo:
-        return cls(config.classes, config.anchors, config.input_size, config.width, config.statistics_momentum)
+        return cls(**config.to_settings())
 
     def forward(self, images: Tensor) -> Tensor:
         height, width = images.shape[-2:]

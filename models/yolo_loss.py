@@ -6,9 +6,8 @@ them learning rates, are those of the original implementation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 from torch.nn import functional
 from torchvision.ops import box_iou
@@ -16,16 +15,24 @@ from torchvision.ops import box_iou
 from models.yolo_decode import Targets, decode_boxes, encode_boxes, split_head
 
 
-@dataclass(frozen=True)
-class YoloLoss:
-    """Weights of the terms, as published; every anchor place whose box overlaps an object by more than
-    `ignore_overlap` without being responsible for one is neither rewarded nor punished."""
+class YoloLoss(BaseModel):
+    """Weights of the terms, as published."""
 
-    box_weight: float = 1.0
-    object_weight: float = 5.0
-    background_weight: float = 1.0
-    class_weight: float = 1.0
-    ignore_overlap: float = 0.6
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    box_weight: float = Field(1.0, ge=0)
+    """The weight of the boxes' places and sizes."""
+    object_weight: float = Field(5.0, ge=0)
+    """The weight of the confidence where there is an object."""
+    background_weight: float = Field(1.0, ge=0)
+    """The weight of the confidence where there is none."""
+    class_weight: float = Field(1.0, ge=0)
+    """The weight of the classes."""
+    ignore_overlap: float = Field(0.6, ge=0, le=1)
+    """An anchor place whose box overlaps an object by more than this without being responsible for one is neither
+    rewarded nor punished."""
 
     def __call__(self, head: Tensor, boxes: Tensor, anchors: Tensor) -> dict[str, Tensor]:
         """Terms for head maps (N, A * (5 + C), rows, columns) and boxes (N, max_boxes, 5), see `encode_boxes`."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 from torchvision.ops import box_convert
 
+from fedagem.settings import Settings
 from models.letterbox import GREY
 from models.yolo_decode import PADDING_CLASS
 
@@ -18,21 +18,19 @@ MIRRORED = "mirrored"
 """Names the tensor of an augmented batch that says which samples are mirror images."""
 
 
-@dataclass(frozen=True)
-class Augmentation:
+class Augmentation(Settings):
     """Strengths of the three changes; 0 switches one off.
-
-    `flip` is the probability of a mirror image; `zoom` the largest relative change of scale, with a shift that
-    may move as much of the frame out of sight; `colour` the largest relative change of brightness, contrast
-    and saturation.
 
     Samples that carry `logits` (replay of stored outputs) are mirrored and coloured, never zoomed: mirroring
     can be done to the head map exactly, colour leaves it in place, and zoom would move objects between cells.
     """
 
-    flip: float = 0.5
-    zoom: float = 0.25
-    colour: float = 0.3
+    flip: float = Field(0.5, ge=0, le=1)
+    """The probability of a mirror image."""
+    zoom: float = Field(0.25, ge=0, lt=1)
+    """The largest relative change of scale, with a shift that may move as much of the frame out of sight."""
+    colour: float = Field(0.3, ge=0, lt=1)
+    """The largest relative change of brightness, contrast and saturation."""
 
     def __call__(self, batch: dict[str, Tensor], generator: torch.Generator, anchors: int) -> dict[str, Tensor]:
         """A changed copy; the given tensors, which may be the replay buffer's own, stay as they are."""

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedagem.errors import DataError
+from fedagem.errors import DataError, PlanError
 from fedagem.learning.openfl_model import read_openfl_model
 from fedagem.plans.plan import check_layout, load_plan
+from fedagem.settings import parse_settings
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
 
 MODEL_TEMPLATES = ("models.tiny_yolo.TinyYolo", "models.darknet_weights.pretrained_tiny_yolo")
@@ -76,8 +77,10 @@ def _settings_of_plan(plan: Path, model: Path) -> dict[str, Any]:
 
 def _build(settings: Mapping[str, Any], weights: Mapping[str, Tensor], path: Path) -> TinyYolo:
     try:
-        model = TinyYolo.of(TinyYoloConfig.from_settings(settings))
+        model = TinyYolo.of(parse_settings(TinyYoloConfig, settings, "its config"))
         model.load_state_dict(dict(weights))
+    except PlanError as error:
+        raise DataError(f"{path} does not fit TinyYOLO: {error.message}") from error
     except (ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise DataError(f"{path} does not fit TinyYOLO: {' '.join(str(error).split())}") from error
     return model.eval()

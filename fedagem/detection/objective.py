@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
+from pydantic import BaseModel, Field
 from torch import Tensor, nn
 
 from fedagem.detection.augment import MIRRORED, Augmentation, mirror_head
 from fedagem.errors import PlanError
 from fedagem.learning.buffer import Batch
 from fedagem.learning.objective import Objective
-from fedagem.settings import parse_settings
-from models.tiny_yolo import TinyYolo
+from fedagem.settings import Settings, Several, parse_settings
+from models.tiny_yolo import Anchor, TinyYolo
 from models.yolo_decode import Detections, detect
 from models.yolo_loss import YoloLoss
 
 
-@dataclass(frozen=True)
-class Thresholds:
+class Thresholds(Settings):
     """When a box is reported, and when two boxes of one class are the same object."""
 
-    confidence: float = 0.3
-    overlap: float = 0.45
+    confidence: float = Field(0.3, ge=0, le=1)
+    """The least confidence of a reported box."""
+    overlap: float = Field(0.45, ge=0, le=1)
+    """Of two boxes of one class that overlap by more than this, only the more confident one is reported."""
+
+
+class DetectionSettings(Settings):
+    """The `task_runner.settings.objective.settings` of a driving plan."""
+
+    anchors: Several[Anchor]
+    """The anchors of the model."""
+    loss: YoloLoss = Field(default_factory=YoloLoss)
+    """The weights of the loss terms."""
+    augmentation: Augmentation = Field(default_factory=lambda: Augmentation(flip=0.0, zoom=0.0, colour=0.0))
+    """How frames are changed for training; not at all without it."""
+    thresholds: Thresholds = Field(default_factory=Thresholds)
+    """Which boxes are reported."""
+    min_size: float = Field(0.0, ge=0)
+    """Objects with a side of fewer frame pixels do not count in evaluations."""
 
 
 class DetectionObjective(Objective):
@@ -32,30 +48,16 @@ class DetectionObjective(Objective):
     Stored logits are half precision: they are the target of a squared distance, not of a gradient.
     """
 
-    def __init__(
-        self,
-        anchors: Sequence[Sequence[float]],
-        loss: Mapping[str, float] | None = None,
-        augmentation: Mapping[str, float] | None = None,
-        thresholds: Mapping[str, float] | None = None,
-        min_size: float = 0.0,
-    ) -> None:
-        """All in the plain values of a plan.
+    Settings: ClassVar[type[BaseModel]] = DetectionSettings
 
-        `anchors` are the model's, `loss` the weights of `YoloLoss`, `augmentation` the strengths of
-        `Augmentation` (none without it), `thresholds` those of `Thresholds`; objects with a side under
-        `min_size` frame pixels do not count in evaluations.
-        """
-        path = "task_runner.settings.objective.settings"
-        self.anchors = tuple((float(width), float(height)) for width, height in anchors)
-        self.loss = parse_settings(YoloLoss, loss or {}, f"{path}.loss")
-        self.augmentation = (
-            Augmentation(flip=0.0, zoom=0.0, colour=0.0)
-            if augmentation is None
-            else parse_settings(Augmentation, augmentation, f"{path}.augmentation")
-        )
-        self.thresholds = parse_settings(Thresholds, thresholds or {}, f"{path}.thresholds")
-        self.min_size = min_size
+    def __init__(self, **settings: Any) -> None:
+        """The settings are `DetectionSettings`, in the plain values of a plan."""
+        chosen = parse_settings(DetectionSettings, settings, "task_runner.settings.objective.settings")
+        self.anchors = chosen.anchors
+        self.loss = chosen.loss
+        self.augmentation = chosen.augmentation
+        self.thresholds = chosen.thresholds
+        self.min_size = chosen.min_size
         self._anchor_sizes = torch.tensor(self.anchors)
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:

@@ -1,20 +1,57 @@
 """The replay buffer M^k: a fixed number of samples of everything a client has seen."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
-
-from fedagem.learning.buffer_policies import POLICIES
 
 Batch = dict[str, Tensor]
 """Named tensors with the same first dimension: `x`, and whatever belongs to each sample (`y`, `boxes`, `logits`)."""
 
 
+Policy = Callable[[int, int, int, torch.Generator], Tensor]
+"""Which slot of the buffer each sample of a batch takes.
+
+The arguments are the number of samples seen before the batch, the number of incoming ones, and the capacity; the
+answer has one slot per incoming sample, -1 for a sample that is not kept. Later samples of a batch overwrite earlier
+ones in the same slot.
+"""
+PolicyName = Literal["reservoir", "sliding_window", "random_replacement"]
+"""The three policies of the paper's ablation."""
+
+
+def reservoir(seen: int, incoming: int, capacity: int, generator: torch.Generator) -> Tensor:
+    """Algorithm ReservoirSampling: every sample seen so far is kept with the same probability."""
+    n = torch.arange(seen + 1, seen + incoming + 1)
+    j = (torch.rand(incoming, dtype=torch.float64, generator=generator) * n).long()
+    slot = torch.where(n <= capacity, n - 1, j)
+    return torch.where(slot < capacity, slot, -1)
+
+
+def sliding_window(seen: int, incoming: int, capacity: int, generator: torch.Generator) -> Tensor:
+    """The newest samples: each one replaces the oldest."""
+    return torch.arange(seen, seen + incoming) % capacity
+
+
+def random_replacement(seen: int, incoming: int, capacity: int, generator: torch.Generator) -> Tensor:
+    """Fill up, then let every new sample replace a random one."""
+    position = torch.arange(seen, seen + incoming)
+    chosen = torch.randint(capacity, (incoming,), generator=generator)
+    return torch.where(position < capacity, position, chosen)
+
+
+POLICIES: dict[PolicyName, Policy] = {
+    "reservoir": reservoir,
+    "sliding_window": sliding_window,
+    "random_replacement": random_replacement,
+}
+
+
 class ReplayBuffer:
     """Keeps whole samples, any set of named tensors, in the dtype they come in (images stay uint8)."""
 
-    def __init__(self, capacity: int, policy: str = "reservoir") -> None:
+    def __init__(self, capacity: int, policy: PolicyName = "reservoir") -> None:
         self.capacity = capacity
         self.policy = policy
         self.seen = 0

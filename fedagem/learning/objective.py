@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from fedagem.learning.buffer import Batch
 
@@ -26,3 +27,15 @@ class Objective(ABC):
     def restore_logits(self, logits: Tensor, view: Batch) -> Tensor:
         """The logits of an augmented view, as they belong to the un-augmented samples."""
         return logits
+
+
+class Classification(Objective):
+    """Cross-entropy on class logits; images arrive as uint8 and are scaled to [0, 1]."""
+
+    def logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        x = batch["x"]
+        result: Tensor = model(x.float().div_(255) if x.dtype == torch.uint8 else x)
+        return result
+
+    def losses(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
+        return {"classification": functional.cross_entropy(logits, batch["y"])}

@@ -1,16 +1,16 @@
 """The `task_runner.settings` of a plan, and the working parts that they describe."""
 
 import importlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from pydantic import Field, model_validator
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
 from fedagem.errors import PlanError
-from fedagem.learning.buffer import ReplayBuffer
-from fedagem.learning.buffer_policies import POLICIES
+from fedagem.learning.buffer import PolicyName, ReplayBuffer
 from fedagem.learning.flat_model import FlatModel
 from fedagem.learning.methods import METHODS
 from fedagem.learning.methods.fedagem import Refinement
@@ -18,19 +18,23 @@ from fedagem.learning.methods.method import Method
 from fedagem.learning.objective import Objective
 from fedagem.memory import keep_freed_pages
 from fedagem.seeding import seeded_torch
-from fedagem.settings import check_arguments, suggestion
+from fedagem.settings import Settings, check_arguments, suggestion
+
+_MOVED = {"fedagem.classification.Classification": "fedagem.learning.objective.Classification"}
+"""Classes that plans may name by an older path."""
 
 
-@dataclass(frozen=True)
-class Component:
+class Component(Settings):
     """A class or function named by its dotted path, as everywhere in OpenFL plans."""
 
     template: str
-    settings: dict[str, Any] = field(default_factory=dict)
+    """The dotted path of the class or function."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Its arguments."""
 
     def build(self, path: str) -> Any:
         """Import and call the template with its settings."""
-        module_name, _, name = self.template.rpartition(".")
+        module_name, _, name = _MOVED.get(self.template, self.template).rpartition(".")
         try:
             factory = getattr(importlib.import_module(module_name), name)
         except (ImportError, AttributeError, ValueError) as problem:
@@ -42,76 +46,74 @@ class Component:
             raise PlanError(f"{path} ({self.template}) cannot be built: {problem}.") from problem
 
 
-@dataclass(frozen=True)
-class BufferSettings:
+class BufferSettings(Settings):
     """The replay buffer of each client."""
 
-    capacity: int = 200
-    policy: str = "reservoir"
-
-    def __post_init__(self) -> None:
-        if self.policy not in POLICIES:
-            path = "task_runner.settings.buffer.policy"
-            raise PlanError(f"{path} is {self.policy!r}{suggestion(self.policy, POLICIES)}")
-        if self.capacity < 0:
-            raise PlanError(f"task_runner.settings.buffer.capacity must not be negative, but is {self.capacity}.")
+    capacity: int = Field(200, ge=0)
+    """How many samples a client keeps."""
+    policy: PolicyName = "reservoir"
+    """Which samples stay."""
 
 
-@dataclass(frozen=True)
-class OptimizerSettings:
-    """SGD; momentum starts afresh in every round."""
+class OptimizerSettings(Settings):
+    """SGD; momentum starts from zero in every round."""
 
-    lr: float
-    decay: float = 1.0
+    lr: float = Field(gt=0)
+    """The learning rate."""
+    decay: float = Field(1.0, gt=0, le=1)
     """What the learning rate is multiplied by after every round."""
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    clip_norm: float | None = None
+    momentum: float = Field(0.0, ge=0)
+    """The momentum of SGD."""
+    weight_decay: float = Field(0.0, ge=0)
+    """The weight decay of SGD."""
+    clip_norm: float | None = Field(None, gt=0)
     """A gradient longer than this is shortened to it before the step, after the refinement, whose direction stays."""
 
-    def __post_init__(self) -> None:
-        if not self.lr > 0:
-            raise PlanError(f"task_runner.settings.optimizer.lr must be positive, not {self.lr}.")
-        if not 0 < self.decay <= 1:
-            raise PlanError(f"task_runner.settings.optimizer.decay must be above 0 and at most 1, not {self.decay}.")
-        for name in ("momentum", "weight_decay"):
-            if not getattr(self, name) >= 0:
-                raise PlanError(
-                    f"task_runner.settings.optimizer.{name} must not be negative, but is {getattr(self, name)}."
-                )
-        if self.clip_norm is not None and not self.clip_norm > 0:
-            raise PlanError(f"task_runner.settings.optimizer.clip_norm must be positive, not {self.clip_norm}.")
 
-
-@dataclass(frozen=True)
-class TrainingSettings:
+class TrainingSettings(Settings):
     """What a client computes."""
 
     model: Component
+    """The network."""
     optimizer: OptimizerSettings
+    """How each step changes the weights."""
     method: str = "fedavg"
-    method_settings: dict[str, Any] = field(default_factory=dict)
+    """The continual-learning method: a name of fedagem/learning/methods."""
+    method_settings: dict[str, Any] = Field(default_factory=dict)
+    """The settings of the method."""
     fedagem: bool = True
     """Whether gradients are refined by the global buffer gradient."""
-    refinement: Refinement = field(default_factory=Refinement)
-    buffer: BufferSettings = field(default_factory=BufferSettings)
-    buffer_gradient_samples: int = 32
+    refinement: Refinement = Field(default_factory=Refinement)
+    """How gradients are refined; the defaults are Fed-A-GEM."""
+    buffer: BufferSettings = Field(default_factory=BufferSettings)
+    """The replay buffer of each client."""
+    buffer_gradient_samples: int = Field(32, ge=1)
     """m of ComputeBufferGrad."""
-    objective: Component = field(default_factory=lambda: Component("fedagem.learning.classification.Classification"))
+    objective: Component = Field(
+        default_factory=lambda: Component(template="fedagem.learning.objective.Classification")
+    )
+    """What is learned: classification, or detection."""
     initial_model: str | None = None
-    """The `.pbuf` file of an earlier run that the federation begins with; only who begins it needs the file."""
-    threads: int = 1
+    """The model file of an earlier run that the federation begins with; only the node that starts it needs the file."""
+    threads: int = Field(1, ge=1)
     """Threads of one client's arithmetic; part of the plan because sums depend on it in their last bit."""
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _known_method(self) -> "TrainingSettings":
         if self.method not in METHODS:
             raise PlanError(f"task_runner.settings.method is {self.method!r}{suggestion(self.method, METHODS)}")
         check_arguments(METHODS[self.method], self.method_settings, "task_runner.settings.method_settings")
-        for name in ("buffer_gradient_samples", "threads"):
-            if getattr(self, name) < 1:
-                raise PlanError(f"task_runner.settings.{name} must be at least 1, not {getattr(self, name)}.")
-        if not 0 <= self.refinement.rate <= 1:
-            raise PlanError(f"task_runner.settings.refinement.rate must be in 0..1, not {self.refinement.rate}.")
+        return self
+
+    @property
+    def label(self) -> str:
+        """What the method is called in tables and legends."""
+        return self.method + (" + Fed-A-GEM" if self.fedagem else "")
+
+    @property
+    def short_name(self) -> str:
+        """What the method is called in names of runs and in --methods."""
+        return self.method + ("+fedagem" if self.fedagem else "")
 
 
 @dataclass(frozen=True)

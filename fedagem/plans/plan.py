@@ -1,11 +1,9 @@
 """Plans: reading them, changing them from the command line, and refusing what cannot work before anything starts."""
 
-import dataclasses
 import hashlib
 import importlib.util
 import json
 import re
-import typing
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from fedagem.plans.driving import DriveSettings, DrivingSettings, WarmUp
 from fedagem.plans.federation import AggregatorSettings, CollaboratorSettings
 from fedagem.plans.rounds import RoundSettings
 from fedagem.plans.workspace import workspace_source
-from fedagem.settings import parse_settings, suggestion
+from fedagem.settings import Settings, fields_below, parse_settings, suggestion
 from fedagem.tasks.settings import StreamSettings
 
 Plan = dict[str, Any]
@@ -28,7 +26,7 @@ _SECTIONS = ("aggregator", "collaborator", "data_loader", "task_runner", "assign
 _CLASSES = ("aggregator", "collaborator", "data_loader", "task_runner", "assigner", "network")
 """Sections that name a class and its settings."""
 _OPTIONAL_SECTIONS = ("compression_pipeline", "straggler_handling_policy", "carla", "driving", "warm_up")
-_SCHEMAS: dict[str, type] = {
+_SCHEMAS: dict[str, type[Settings]] = {
     "src.aggregator.StagedAggregator": AggregatorSettings,
     "src.assigner.StagedAssigner": RoundSettings,
     "src.collaborator.StagedCollaborator": CollaboratorSettings,
@@ -36,7 +34,7 @@ _SCHEMAS: dict[str, type] = {
     "src.driving_loader.DrivingLoader": DrivingSettings,
     "src.task_runner.FedAGemTaskRunner": TrainingSettings,
 }
-_WHOLE_SECTIONS: dict[str, type] = {"driving": DriveSettings, "warm_up": WarmUp}
+_WHOLE_SECTIONS: dict[str, type[Settings]] = {"driving": DriveSettings, "warm_up": WarmUp}
 """Sections that are settings all through."""
 
 
@@ -172,9 +170,9 @@ def known_paths(plan: Plan) -> list[str]:
     for name, section in plan.items():
         schema = _SCHEMAS.get(section.get("template", "")) if isinstance(section, dict) else None
         if schema:
-            paths.update(_schema_paths(schema, f"{name}.settings"))
+            paths.update(path for path, _ in fields_below(schema, f"{name}.settings"))
         if name in _WHOLE_SECTIONS:
-            paths.update(_schema_paths(_WHOLE_SECTIONS[name], name))
+            paths.update(path for path, _ in fields_below(_WHOLE_SECTIONS[name], name))
     return sorted(paths)
 
 
@@ -267,15 +265,6 @@ def _paths_in(node: Any, prefix: str) -> Iterable[str]:
             path = f"{prefix}.{key}" if prefix else str(key)
             yield path
             yield from _paths_in(value, path)
-
-
-def _schema_paths(schema: type, prefix: str) -> Iterable[str]:
-    hints = typing.get_type_hints(schema)
-    for field in dataclasses.fields(schema):
-        path = f"{prefix}.{field.name}"
-        yield path
-        if dataclasses.is_dataclass(hints[field.name]):
-            yield from _schema_paths(typing.cast(type, hints[field.name]), path)
 
 
 def _same_end(path: str, known: Iterable[str]) -> list[str]:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import Field
 
 import fedagem
 from fedagem.errors import PlanError
-from fedagem.settings import parse_settings, suggestion
+from fedagem.settings import Settings, parse_settings, suggestion
 from fedagem.studies.setting_paths import overlap
 
 SIDES = ("without", "with")
@@ -37,28 +38,26 @@ class Figure:
         return cls(float(found[1]), float(found[2]) if found[2] else None, found[2])
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(Settings):
     """How much of an experiment is run: settings that replace the plan's."""
 
     rounds_per_task: int | None = None
-    set: dict[str, Any] = field(default_factory=dict)
+    set: dict[str, Any] = Field(default_factory=dict)
 
     def besides(self, assignments: Iterable[str]) -> "Scale":
         """What is left of the scale where the command line has the last word on some settings, or on parts of them."""
         given = [assignment.partition("=")[0] for assignment in assignments]
         kept = {path: value for path, value in self.set.items() if not any(overlap(path, other) for other in given)}
-        return Scale(self.rounds_per_task, kept)
+        return Scale(rounds_per_task=self.rounds_per_task, set=kept)
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Settings):
     """One line of a table: a variation, run without Fed-A-GEM, with it, or both."""
 
     label: str
     method: str = "fedavg"
-    method_settings: dict[str, Any] = field(default_factory=dict)
-    set: dict[str, Any] = field(default_factory=dict)
+    method_settings: dict[str, Any] = Field(default_factory=dict)
+    set: dict[str, Any] = Field(default_factory=dict)
     fewer_rounds: int = 1
     """Communicate so many times less often: fewer rounds with as many more local epochs in each."""
     without: list[Any] | None = None
@@ -70,8 +69,7 @@ class Row:
         return self.without if side == "without" else self.with_
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Settings):
     """The rows of a table that share a plan."""
 
     plan: str
@@ -80,7 +78,7 @@ class Part:
     rows: list[Row]
     baseline: str | None = None
     """The row that rows without a side `without` are compared with."""
-    scales: dict[str, Any] = field(default_factory=dict)
+    scales: dict[str, Any] = Field(default_factory=dict)
     """Where this part differs from the plan's usual scales."""
 
     def name_of(self, row: Row, side: str) -> str:
@@ -89,8 +87,7 @@ class Part:
         return f"{row.label} + Fed-A-GEM" if side == "with" and not own else row.label
 
 
-@dataclass(frozen=True)
-class Study:
+class Study(Settings):
     """One table or figure of the paper."""
 
     name: str
@@ -99,7 +96,7 @@ class Study:
     """Where the paper shows it."""
     parts: list[Part]
     notes: str = ""
-    plots: list[str] = field(default_factory=lambda: ["progress"])
+    plots: list[str] = Field(default_factory=lambda: ["progress"])
     """`progress` (Acc and Fgt by task), `first_task`, `current_task`."""
 
 
@@ -138,7 +135,7 @@ def load_scale(folder: Path, part: Part, name: str) -> Scale:
         raise PlanError(f"{path} has no scale {name!r} for the plan {part.plan}{suggestion(name, usual)}")
     scale = parse_settings(Scale, usual[name] or {}, f"{path}: {part.plan}.{name}")
     own = parse_settings(Scale, part.scales.get(name) or {}, f"the study's scales.{name}")
-    return Scale(own.rounds_per_task or scale.rounds_per_task, {**scale.set, **own.set})
+    return Scale(rounds_per_task=own.rounds_per_task or scale.rounds_per_task, set={**scale.set, **own.set})
 
 
 def _check_part(part: Part, path: Path) -> None:

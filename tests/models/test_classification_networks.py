@@ -55,7 +55,7 @@ def test_weights_that_are_missing_or_wrong_are_refused_in_one_sentence(tmp_path,
         path.write_bytes(content)
     elif content is not None:
         torch.save(content, path)
-    component = Component("models.resnet_pretrained.PretrainedResNet18", {"weights": str(path)})
+    component = Component(template="models.resnet_pretrained.PretrainedResNet18", settings={"weights": str(path)})
     with pytest.raises(PlanError, match=sentence):
         component.build("task_runner.settings.model")
 

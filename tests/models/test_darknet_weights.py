@@ -7,7 +7,7 @@ import torch
 from models.darknet_weights import load_darknet_weights, pretrained_tiny_yolo
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
 
-CONFIG = TinyYoloConfig(("car", "sign"), ((1.0, 1.0), (2.0, 2.0)), (64, 64), 0.05)
+CONFIG = TinyYoloConfig(classes=("car", "sign"), anchors=((1.0, 1.0), (2.0, 2.0)), input_size=(64, 64), width=0.05)
 
 
 def darknet_file(path, model, *, minor=2, seen=32_013_312, drop=0):
@@ -69,19 +69,19 @@ def test_damaged_values_are_refused(tmp_path):
 
 def test_hidden_layers_serve_other_classes(tmp_path):
     published = trained_model(6)
-    other = TinyYolo(("a", "b", "c"), ((1.0, 1.0),), (64, 64), CONFIG.width)
+    other = TinyYolo(classes=("a", "b", "c"), anchors=((1.0, 1.0),), input_size=(64, 64), width=CONFIG.width)
     head = other.head.weight.clone()
     load_darknet_weights(other, darknet_file(tmp_path / "w", published), with_head=False)
     images = torch.rand(2, 3, 64, 64)
     assert torch.equal(other.eval().backbone(images), published.eval().backbone(images))
     assert torch.equal(other.head.weight, head)
     with pytest.raises(ValueError, match="the width must be"):
-        load_darknet_weights(TinyYolo(("a",), width=0.5), tmp_path / "w", with_head=False)
+        load_darknet_weights(TinyYolo(classes=("a",), width=0.5), tmp_path / "w", with_head=False)
 
 
 def test_a_plan_can_start_from_published_weights(tmp_path):
     torch.manual_seed(7)
-    published = TinyYolo(tuple("abcde"))
+    published = TinyYolo(classes=tuple("abcde"))
     model = pretrained_tiny_yolo(str(darknet_file(tmp_path / "w", published)), ["car"], [[1.0, 1.0]], [64, 64])
     assert model.config.classes == ("car",)
     ours, theirs = model.conv_blocks()[-1].convolution, published.conv_blocks()[-1].convolution
@@ -90,6 +90,6 @@ def test_a_plan_can_start_from_published_weights(tmp_path):
 
 def test_paths_of_weights_are_expanded_and_statistics_move_as_told(tmp_path, monkeypatch):
     monkeypatch.setenv("WEIGHTS", str(tmp_path))
-    darknet_file(tmp_path / "w", TinyYolo(["car"], [[1.0, 1.0]], [64, 64]))
+    darknet_file(tmp_path / "w", TinyYolo(classes=["car"], anchors=[[1.0, 1.0]], input_size=[64, 64]))
     model = pretrained_tiny_yolo("$WEIGHTS/w", ["car"], [[1.0, 1.0]], [64, 64], statistics_momentum=0.02)
     assert {block.normalisation.momentum for block in model.conv_blocks()} == {0.02}

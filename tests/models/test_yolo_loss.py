@@ -87,7 +87,13 @@ def random_case(seed, images=3, rows=3, columns=4, objects=4):
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("loss", [YoloLoss(), YoloLoss(2.0, 3.0, 0.5, 1.5, ignore_overlap=0.2)])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        YoloLoss(),
+        YoloLoss(box_weight=2.0, object_weight=3.0, background_weight=0.5, class_weight=1.5, ignore_overlap=0.2),
+    ],
+)
 def test_terms_equal_the_plain_implementation(seed, loss):
     head, boxes = random_case(seed)
     terms = loss(head, boxes, ANCHORS)

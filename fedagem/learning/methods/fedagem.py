@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
+
+from fedagem.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -33,13 +36,14 @@ class Reference:
         return cls(gradient, squared_norm) if squared_norm >= torch.finfo(gradient.dtype).tiny else None
 
 
-@dataclass(frozen=True)
-class Refinement:
+class Refinement(Settings):
     """A rule that changes g in place, given g_ref."""
 
     how: Literal["project", "project_and_scale", "rotate", "average"] = "project"
+    """How g is changed; Fed-A-GEM projects."""
     when: Literal["conflict", "always"] = "conflict"
-    rate: float = 1.0
+    """In which case: when g points against g_ref, or in every step."""
+    rate: float = Field(1.0, ge=0, le=1)
     """The share p of the cases in which the rule is applied."""
 
     def __call__(self, g: Tensor, reference: Reference | None, generator: torch.Generator) -> bool:

@@ -54,7 +54,7 @@ def drive(tmp_path):
 @pytest.fixture
 def model(tmp_path):
     """A detector that sees, whatever it is shown, a vehicle where the drive's are, and one like it in every cell."""
-    network = TinyYolo(CLASSES, ANCHORS, (96, 64), 0.05)
+    network = TinyYolo(classes=CLASSES, anchors=ANCHORS, input_size=(96, 64), width=0.05)
     target = encode_boxes(torch.tensor([[[0, 40 / 96, 32 / 64, 40 / 96, 24 / 64]]]), torch.tensor(ANCHORS), (2, 3))
     (anchor,) = target.anchor.tolist()
     bias = network.head.bias
@@ -123,7 +123,7 @@ def test_mistakes_end_in_one_sentence(tmp_path, drive, model):
 
 
 def test_a_drive_without_a_class_of_the_model_is_refused(tmp_path, drive):
-    network = TinyYolo(("zebra",), ANCHORS, (96, 64), 0.05)
+    network = TinyYolo(classes=("zebra",), anchors=ANCHORS, input_size=(96, 64), width=0.05)
     save_detector(network, tmp_path / "zebra.pt")
     result = run("evaluate", "--model", tmp_path / "zebra.pt", "--snippets", drive)
     assert refused(result, "zebra", "no class in common")

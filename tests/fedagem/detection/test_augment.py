@@ -7,7 +7,9 @@ from fedagem.errors import PlanError
 from models.tiny_yolo import TinyYoloConfig
 from models.yolo_decode import decode_boxes, split_head
 
-CONFIG = TinyYoloConfig(("car", "sign"), ((0.5, 0.5), (2.0, 1.0), (1.0, 2.0)), (160, 96), 0.05)
+CONFIG = TinyYoloConfig(
+    classes=("car", "sign"), anchors=((0.5, 0.5), (2.0, 1.0), (1.0, 2.0)), input_size=(160, 96), width=0.05
+)
 ANCHORS = torch.tensor(CONFIG.anchors)
 
 
@@ -35,7 +37,12 @@ def bright_extent(image):
 
 @pytest.mark.parametrize(
     "augmentation",
-    [Augmentation(1, 0, 0), Augmentation(0, 0.4, 0), Augmentation(0, 0, 0.1), Augmentation(0.5, 0.3, 0.1)],
+    [
+        Augmentation(flip=1, zoom=0, colour=0),
+        Augmentation(flip=0, zoom=0.4, colour=0),
+        Augmentation(flip=0, zoom=0, colour=0.1),
+        Augmentation(flip=0.5, zoom=0.3, colour=0.1),
+    ],
     ids=["flip", "zoom", "colour", "all"],
 )
 def test_boxes_stay_on_their_objects(augmentation):
@@ -55,7 +62,7 @@ def test_boxes_stay_on_their_objects(augmentation):
 def test_augmentation_changes_no_tensor_it_was_given():
     batch = {**bright_boxes(3), "logits": torch.randn(24, CONFIG.head_channels, *CONFIG.grid).half()}
     before = {name: values.clone() for name, values in batch.items()}
-    view = Augmentation(0.5, 0.3, 0.3)(batch, torch.Generator().manual_seed(0), len(ANCHORS))
+    view = Augmentation(flip=0.5, zoom=0.3, colour=0.3)(batch, torch.Generator().manual_seed(0), len(ANCHORS))
     assert all(torch.equal(batch[name], before[name]) for name in before)
     assert not torch.equal(view["x"], batch["x"])
 
@@ -68,7 +75,7 @@ def test_same_generator_same_view():
 
 def test_objects_zoomed_out_of_sight_become_padding_and_padding_stays():
     batch = bright_boxes(5, images=200)
-    view = Augmentation(0, 0.9, 0)(batch, torch.Generator().manual_seed(1), len(ANCHORS))
+    view = Augmentation(flip=0, zoom=0.9, colour=0)(batch, torch.Generator().manual_seed(1), len(ANCHORS))
     lost = view["boxes"][:, 0, 0] < 0
     assert 0 < int(lost.sum()) < 200
     assert bool((view["boxes"][:, 1:, 0] == -1).all())
@@ -90,7 +97,7 @@ def test_a_mirrored_head_map_says_the_mirrored_boxes():
 
 def test_stored_logits_follow_the_frame_they_belong_to():
     batch = {**bright_boxes(6), "logits": torch.randn(24, CONFIG.head_channels, *CONFIG.grid).half()}
-    objective = DetectionObjective(CONFIG.anchors, augmentation={"flip": 0.5, "zoom": 0.3, "colour": 0.2})
+    objective = DetectionObjective(anchors=CONFIG.anchors, augmentation={"flip": 0.5, "zoom": 0.3, "colour": 0.2})
     view = objective.augment(batch, torch.Generator().manual_seed(3))
     flipped = view["boxes"][:, 0, 1] != batch["boxes"][:, 0, 1]
     assert 0 < int(flipped.sum()) < 24
@@ -101,7 +108,7 @@ def test_stored_logits_follow_the_frame_they_belong_to():
 
 def test_logits_of_a_view_come_back_to_the_sample():
     batch = bright_boxes(7)
-    objective = DetectionObjective(CONFIG.anchors, augmentation={"flip": 0.5, "zoom": 0.0, "colour": 0.2})
+    objective = DetectionObjective(anchors=CONFIG.anchors, augmentation={"flip": 0.5, "zoom": 0.0, "colour": 0.2})
     view = objective.augment(batch, torch.Generator().manual_seed(4))
     of_sample = torch.randn(24, CONFIG.head_channels, *CONFIG.grid)
     of_view = torch.where(view["mirrored"][:, None, None, None], mirror_head(of_sample, 3), of_sample)
@@ -111,7 +118,7 @@ def test_logits_of_a_view_come_back_to_the_sample():
 
 
 def test_zoom_is_refused_where_logits_are_stored():
-    objective = DetectionObjective(CONFIG.anchors, augmentation={"flip": 0.5, "zoom": 0.25, "colour": 0.2})
+    objective = DetectionObjective(anchors=CONFIG.anchors, augmentation={"flip": 0.5, "zoom": 0.25, "colour": 0.2})
     view = objective.augment(bright_boxes(8), torch.Generator().manual_seed(4))
     with pytest.raises(PlanError, match=r"zoom 0\.25.*set the augmentation's zoom to 0"):
         objective.restore_logits(torch.zeros(24, CONFIG.head_channels, *CONFIG.grid), view)

@@ -18,7 +18,7 @@ from fedagem.learning.methods.fedavg import FedAvg
 from fedagem.learning.methods.ideal import Ideal
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
 
-CONFIG = TinyYoloConfig(("car", "sign"), ((0.5, 0.5), (2.0, 1.0)), (96, 64), 0.05)
+CONFIG = TinyYoloConfig(classes=("car", "sign"), anchors=((0.5, 0.5), (2.0, 1.0)), input_size=(96, 64), width=0.05)
 LIGHT = {"flip": 0.5, "zoom": 0.0, "colour": 0.2}
 
 
@@ -37,7 +37,7 @@ def batches(count, seed=0, size=4):
 def learner(seed=1, capacity=100, augmentation=None):
     torch.manual_seed(seed)
     model = FlatModel(TinyYolo.of(CONFIG))
-    objective = DetectionObjective(CONFIG.anchors, augmentation=augmentation or LIGHT)
+    objective = DetectionObjective(anchors=CONFIG.anchors, augmentation=augmentation or LIGHT)
     return Learner(model, objective, ReplayBuffer(capacity), torch.Generator().manual_seed(seed))
 
 
@@ -182,7 +182,7 @@ def test_ideal_samples_old_and_new_alike():
 
 
 def test_the_buffer_of_the_paper_fits_in_100_megabytes():
-    config = TinyYoloConfig(tuple("abcde"), input_size=(416, 256))
+    config = TinyYoloConfig(classes=tuple("abcde"), input_size=(416, 256))
     buffer = ReplayBuffer(200)
     sample = {
         "x": torch.zeros((10, 3, 256, 416), dtype=torch.uint8),
@@ -196,7 +196,7 @@ def test_the_buffer_of_the_paper_fits_in_100_megabytes():
 
 
 def test_objective_and_model_must_agree_on_the_anchors():
-    objective = DetectionObjective([[1.0, 1.0]])
+    objective = DetectionObjective(anchors=[[1.0, 1.0]])
     with pytest.raises(PlanError, match="give both the same in the plan"):
         objective.logits(TinyYolo.of(CONFIG), next(batches(1)))
 
@@ -207,4 +207,4 @@ def test_objective_and_model_must_agree_on_the_anchors():
 )
 def test_unknown_settings_are_refused(settings, complaint):
     with pytest.raises(PlanError, match=complaint):
-        DetectionObjective(CONFIG.anchors, **settings)
+        DetectionObjective(anchors=CONFIG.anchors, **settings)

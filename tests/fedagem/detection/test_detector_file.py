@@ -11,7 +11,7 @@ from fedagem.detection.detector_file import load_detector, save_detector
 from fedagem.errors import DataError
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
 
-CONFIG = TinyYoloConfig(("car", "sign"), ((0.5, 0.5), (2.0, 1.0)), (96, 64), 0.05)
+CONFIG = TinyYoloConfig(classes=("car", "sign"), anchors=((0.5, 0.5), (2.0, 1.0)), input_size=(96, 64), width=0.05)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_truncated_file_is_refused(tmp_path, model):
     ("content", "complaint"),
     [
         ({"weights": {}}, "needs the entries 'model' and 'config'"),
-        ({"model": {}, "config": {"classes": ["car"], "size": 3}}, "unknown TinyYOLO settings"),
+        ({"model": {}, "config": {"classes": ["car"], "size": 3}}, "has no setting 'size'"),
         ({"model": {}, "config": {"classes": ["car"]}}, "does not fit TinyYOLO.*Missing key"),
     ],
 )

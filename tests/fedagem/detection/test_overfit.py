@@ -20,7 +20,10 @@ def learn_by_heart(frames, classes, size, width, *, rate, steps, wanted):
     boxes = batch["boxes"][batch["boxes"][..., 0] >= 0]
     anchors = cluster_anchors(boxes[:, 3:] * torch.tensor(size), 5).sizes
     torch.manual_seed(0)
-    model, objective = TinyYolo(classes, anchors, size, width), DetectionObjective(anchors)
+    model, objective = (
+        TinyYolo(classes=classes, anchors=anchors, input_size=size, width=width),
+        DetectionObjective(anchors=anchors),
+    )
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     reached = 0.0
     for step in range(1, steps + 1):

@@ -7,8 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedagem.learning.buffer import ReplayBuffer
-from fedagem.learning.buffer_policies import POLICIES
+from fedagem.learning.buffer import POLICIES, ReplayBuffer
 
 
 def generator(seed=0):

@@ -8,13 +8,13 @@ from torch.nn import functional
 
 from fedagem.errors import NonFiniteLossError, PlanError
 from fedagem.learning.buffer import ReplayBuffer
-from fedagem.learning.classification import Classification
 from fedagem.learning.flat_model import FlatModel
 from fedagem.learning.learner import Learner
 from fedagem.learning.methods import METHODS
 from fedagem.learning.methods.agem import AGEM
 from fedagem.learning.methods.der import DER
 from fedagem.learning.methods.fedavg import FedAvg
+from fedagem.learning.objective import Classification
 from models.mnist_cnn import SmallCNN
 
 

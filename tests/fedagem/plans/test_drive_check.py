@@ -44,7 +44,10 @@ MISTAKES = [
         "driving needs a carla section",
     ),
     (["driving=null"], "a plan with a carla section needs a driving section"),
-    (["driving.evaluation_regions=[city, moon]"], "driving.evaluation_regions has 'moon'; known are city, highway."),
+    (
+        ["driving.evaluation_regions=[city, moon]"],
+        "driving.evaluation_regions has 'moon'; valid values: city, high",
+    ),
     (["driving.evaluation_seconds=0"], "driving.evaluation_seconds must be positive"),
     (
         ["data_loader.settings.seconds_per_round=61"],

@@ -31,11 +31,11 @@ def plan(demo):
     [
         ({"batch_size": 0}, "batch_size must be at least 1, not 0"),
         ({"epochs": -1}, "epochs must be at least 1, not -1"),
-        ({"seconds_per_round": 0}, "seconds_per_round must be positive, not 0.0"),
-        ({"input_size": [416]}, r"input_size must be a width and a height, not \[416\]"),
-        ({"vehicles": []}, r"vehicles must be different names, not \[\]"),
+        ({"seconds_per_round": 0}, "seconds_per_round must be positive, not 0"),
+        ({"input_size": [416]}, r"input_size must be a list of at least 2 values, not \[416\]"),
+        ({"vehicles": []}, r"vehicles must be a list of at least 1 values, not \[\]"),
         ({"vehicles": ["a", "a"]}, "vehicles must be different names"),
-        ({"holdout": {"every": 1}}, "holdout needs block of at least 1 and every of at least 2"),
+        ({"holdout": {"every": 1}}, "holdout.every must be at least 2"),
         (
             {"evaluation": {"paths": {"city": "drives/city"}}},
             r"evaluation\.paths\.city must be a list, not 'drives/city'",

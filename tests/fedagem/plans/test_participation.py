@@ -5,7 +5,9 @@ from collections import Counter
 import pytest
 
 from fedagem.errors import PlanError
-from fedagem.plans.participation import Arrivals, Participation
+from fedagem.plans.rounds import Participation
+from fedagem.settings import parse_settings
+from fedagem.tasks.settings import Arrivals
 
 CLIENTS = [f"client_{rank:02d}" for rank in range(50)]
 GOLDEN_DRAW = ["client_03", "client_04", "client_06"]
@@ -50,10 +52,10 @@ def test_arrivals_without_a_draw_are_all_who_are_there():
     ("settings", "sentence"),
     [
         ({"per_round": 0}, "per_round must be at least 1, not 0"),
-        ({"arrivals": Arrivals(3, 1)}, "takes arrivals and rounds_per_task together"),
+        ({"arrivals": {"first": 3, "then": 1}}, "takes arrivals and rounds_per_task together"),
         ({"rounds_per_task": 5}, "takes arrivals and rounds_per_task together"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(settings, sentence):
     with pytest.raises(PlanError, match=sentence):
-        Participation(**settings)
+        parse_settings(Participation, settings, "assigner.settings.participation")

@@ -12,7 +12,7 @@ from fedagem.errors import DataError
 from fedagem.reports.before_and_after import before_and_after
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
 
-CONFIG = TinyYoloConfig(("vehicle",), ((0.5, 0.5), (2.0, 1.0)), (96, 64), 0.05)
+CONFIG = TinyYoloConfig(classes=("vehicle",), anchors=((0.5, 0.5), (2.0, 1.0)), input_size=(96, 64), width=0.05)
 
 
 def write_drive(folder, first, count):

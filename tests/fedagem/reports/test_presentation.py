@@ -4,11 +4,11 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from tests.fedagem.reports.test_report_page import make_run, make_task_run
 
 from fedagem.cli.finish import finish_run
 from fedagem.cli.main import main
 from fedagem.runs.results import collect_results
+from tests.fedagem.reports.test_report_page import make_run, make_task_run
 
 
 def named(run, name):

@@ -13,7 +13,6 @@ import cv2
 import pytest
 import yaml
 from rich.console import Console
-from tests.fedagem.reports.test_before_and_after import CONFIG, write_drive
 
 from fedagem.plans.plan import load_plan
 from fedagem.reports.comparison import comparison_table, summarise_comparison
@@ -21,6 +20,7 @@ from fedagem.reports.page import write_page
 from fedagem.reports.setting import setting_of
 from fedagem.reports.tensorboard import write_tensorboard
 from models.tiny_yolo import TinyYolo
+from tests.fedagem.reports.test_before_and_after import CONFIG, write_drive
 
 
 def make_run(directory: Path, method: str, losses_after_shift: float, rounds: int = 6, seed: int = 0) -> Path:

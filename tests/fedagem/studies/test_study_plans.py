@@ -28,7 +28,14 @@ def test_every_study_of_the_repository_can_run(name, scale, tmp_path):
 
 
 def one_part(**row):
-    return Study("s", "t", "p", [Part("sequential_cifar100", ["accuracy.class_il"], [Row("FL", with_=[1.0], **row)])])
+    return Study(
+        name="s",
+        title="t",
+        paper="p",
+        parts=[
+            Part(plan="sequential_cifar100", metrics=["accuracy.class_il"], rows=[Row(label="FL", with_=[1.0], **row)])
+        ],
+    )
 
 
 def plan_of(tmp_path, scale="paper", **row):
@@ -201,12 +208,14 @@ def test_there_is_no_estimate_for_pictures_of_ones_own(tmp_path):
 
 
 def test_scales_of_a_part_add_to_those_of_the_plan():
-    part = Part("rotated_mnist", [], [], scales={"smoke": {"set": {"data_loader.settings.clients": 20}}})
+    part = Part(
+        plan="rotated_mnist", metrics=[], rows=[], scales={"smoke": {"set": {"data_loader.settings.clients": 20}}}
+    )
     scale = load_scale(Path(PLANS), part, "smoke")
     assert scale.set["data_loader.settings.clients"] == 20
     assert scale.set["task_runner.settings.model.template"] == "models.mnist_cnn.SmallCNN"
 
 
 def test_a_scale_does_not_claim_what_the_command_line_has_changed():
-    scale = Scale(2, {"a.b": 1, "a.bc": 2, "d": {"e": 1, "f": 2}, "g.h.i": 3, "j": 4})
-    assert scale.besides(["a.b=7", "d.e=3", "g.h={}"]) == Scale(2, {"a.bc": 2, "j": 4})
+    scale = Scale(rounds_per_task=2, set={"a.b": 1, "a.bc": 2, "d": {"e": 1, "f": 2}, "g.h.i": 3, "j": 4})
+    assert scale.besides(["a.b=7", "d.e=3", "g.h={}"]) == Scale(rounds_per_task=2, set={"a.bc": 2, "j": 4})

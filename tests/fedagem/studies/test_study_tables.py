@@ -54,16 +54,16 @@ def test_the_direction_is_judged_and_small_differences_are_marked(subject, verdi
 
 def finished_study(tmp_path):
     study = Study(
-        "mine",
-        "Mine",
-        "Table 0",
-        [
+        name="mine",
+        title="Mine",
+        paper="Table 0",
+        parts=[
             Part(
-                "rotated_mnist",
-                ["accuracy.domain_il", "train_seconds"],
-                [
-                    Row("FL", without=["60±1", None], with_=["70±1.95", None]),
-                    Row("Other", set={"task_runner.settings.buffer.policy": "sliding_window"}, with_=[]),
+                plan="rotated_mnist",
+                metrics=["accuracy.domain_il", "train_seconds"],
+                rows=[
+                    Row(label="FL", without=["60±1", None], with_=["70±1.95", None]),
+                    Row(label="Other", set={"task_runner.settings.buffer.policy": "sliding_window"}, with_=[]),
                 ],
                 baseline="FL",
             )

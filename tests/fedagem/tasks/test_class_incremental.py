@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fedagem.errors import PlanError
-from fedagem.learning.classification import Classification
+from fedagem.learning.objective import Classification
 from fedagem.settings import parse_settings
 from fedagem.studies.runs import runs_of
 from fedagem.studies.study import load_study, plan_folder
