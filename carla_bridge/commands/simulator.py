@@ -64,12 +64,12 @@ def _at_signals(action: Callable[..., object], *arguments: object) -> None:
 
 async def _serve(host: str, port: int, seed: int) -> None:
     from carla_bridge.simulator.errors import RendererLostError
+    from carla_bridge.simulator.pictures.studio import Studio
     from carla_bridge.simulator.server import SimulatorServer
-    from carla_bridge.simulator.studio import Studio
-    from carla_bridge.simulator.town import build_town
+    from carla_bridge.simulator.town.build import build_town
     from carla_bridge.simulator.world import World
 
-    studio = Studio("carla_bridge.simulator.renderer:PandaRenderer")
+    studio = Studio("carla_bridge.simulator.rendering.renderer:PandaRenderer")
     server = None
     try:
         await studio.open()

@@ -5,19 +5,19 @@ import gc
 import logging
 from collections.abc import Sequence
 
-from carla_bridge.simulator.actors import Sensor
-from carla_bridge.simulator.dispatch import Dispatcher
-from carla_bridge.simulator.messages import SensorType, collision_value, small_sensor
-from carla_bridge.simulator.methods_actors import ActorMethods
-from carla_bridge.simulator.methods_world import WORLD_STREAM, WorldMethods
-from carla_bridge.simulator.pictures import KINDS, shot_of
-from carla_bridge.simulator.rpc import RpcServer
-from carla_bridge.simulator.sensing import gnss, imu
-from carla_bridge.simulator.streams import StreamHub
-from carla_bridge.simulator.studio import Ordered, Studio
-from carla_bridge.simulator.traffic_manager import TrafficManagerEndpoint
+from carla_bridge.simulator.actors.actor import Sensor
+from carla_bridge.simulator.actors.sensing import gnss, imu
+from carla_bridge.simulator.pictures.pictures import KINDS, shot_of
+from carla_bridge.simulator.pictures.studio import Ordered, Studio
+from carla_bridge.simulator.protocol.actor_methods import ActorMethods
+from carla_bridge.simulator.protocol.dispatch import Dispatcher
+from carla_bridge.simulator.protocol.messages import SensorType, collision_value, small_sensor
+from carla_bridge.simulator.protocol.rpc import RpcServer
+from carla_bridge.simulator.protocol.streams import StreamHub
+from carla_bridge.simulator.protocol.traffic_manager import TrafficManagerEndpoint
+from carla_bridge.simulator.protocol.world_methods import WORLD_STREAM, WorldMethods
+from carla_bridge.simulator.protocol.world_state import WorldStateWriter
 from carla_bridge.simulator.world import Collision, World
-from carla_bridge.simulator.world_state import WorldStateWriter
 
 EARLY = 1e-6
 """Seconds by which a periodic sensor may be early, so that rounding does not cost it a tick."""

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from carla_bridge.simulator import wire
 from carla_bridge.simulator.errors import RefusedError
+from carla_bridge.simulator.protocol import wire
 from carla_bridge.simulator.scene import Weather
 
 DEFAULT_STEP = 0.05

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import radians
 
-from carla_bridge.simulator.actors import (
+from carla_bridge.simulator.actors.actor import (
     Actor,
     Sensor,
     TrafficLight,
@@ -11,22 +11,22 @@ from carla_bridge.simulator.actors import (
     Vehicle,
     Walker,
 )
-from carla_bridge.simulator.blueprints import BlueprintLibrary
-from carla_bridge.simulator.census import Census
-from carla_bridge.simulator.collisions import Obstacles, footprints, overlapping_pairs
+from carla_bridge.simulator.actors.census import Census
+from carla_bridge.simulator.actors.collisions import Obstacles, footprints, overlapping_pairs
+from carla_bridge.simulator.actors.physics import step_vehicles, stop_dead
+from carla_bridge.simulator.actors.posing import attached
+from carla_bridge.simulator.actors.signal_groups import group_lights
+from carla_bridge.simulator.actors.spawning import make_actor
+from carla_bridge.simulator.actors.walking import step_walker
+from carla_bridge.simulator.catalogue.blueprints import BlueprintLibrary
+from carla_bridge.simulator.catalogue.semantics import FIRST_STATIC_ID, Tag, next_actor_id
 from carla_bridge.simulator.errors import RefusedError
-from carla_bridge.simulator.physics import step_vehicles, stop_dead
-from carla_bridge.simulator.posing import attached
-from carla_bridge.simulator.road_network import RoadNetwork
 from carla_bridge.simulator.scene import Moment, Pose, Town
-from carla_bridge.simulator.semantics import FIRST_STATIC_ID, Tag, next_actor_id
 from carla_bridge.simulator.settings import EpisodeSettings, WeatherParameters
-from carla_bridge.simulator.signal_groups import group_lights
-from carla_bridge.simulator.signals import across, speed_signs, traffic_lights, trigger_volume
-from carla_bridge.simulator.spawning import make_actor
-from carla_bridge.simulator.traffic import Traffic
-from carla_bridge.simulator.walking import step_walker
-from carla_bridge.simulator.wishes import General
+from carla_bridge.simulator.town.road_network import RoadNetwork
+from carla_bridge.simulator.town.road_signals import across, speed_signs, traffic_lights, trigger_volume
+from carla_bridge.simulator.traffic.autopilots import Traffic
+from carla_bridge.simulator.traffic.wishes import General
 
 LOCKED = 5.0
 """Seconds of contact after which two autopilot vehicles are let go."""

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from carla_bridge.simulator.posing import rotation
+from carla_bridge.simulator.actors.posing import rotation
 from carla_bridge.simulator.scene import CameraView
 
 Floats = NDArray[np.float64]

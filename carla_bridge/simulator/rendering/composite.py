@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.rendering.actors import Scene
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.contact import lay_shadows
@@ -25,7 +26,6 @@ from carla_bridge.simulator.rendering.rays import Image, rays_of
 from carla_bridge.simulator.rendering.sky import Sky
 from carla_bridge.simulator.rendering.visible import Identified
 from carla_bridge.simulator.scene import Finished, Town
-from carla_bridge.simulator.semantics import Tag
 
 FARTHEST = 1000.0
 """CARLA's depth camera ends here; so does ours."""

@@ -37,10 +37,10 @@ from panda3d.core import (
     load_prc_file_data,
 )
 
+from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.geoms import geom
 from carla_bridge.simulator.rendering.mesh import box
-from carla_bridge.simulator.semantics import Tag
 
 ACROSS = 2
 """Columns drawn for each of the picture's."""

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
+from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.rendering.light import Light
 from carla_bridge.simulator.rendering.noise import WrappedTile, fractal_tile
 from carla_bridge.simulator.rendering.rays import Image, Rays
 from carla_bridge.simulator.rendering.shade import METRES_PER_CELL, PLAIN, GroundPlan
 from carla_bridge.simulator.rendering.visible import Identified
 from carla_bridge.simulator.scene import Town
-from carla_bridge.simulator.semantics import Tag
 
 _FARTHEST = 1000.0
 _GRAIN_METRES = 0.03

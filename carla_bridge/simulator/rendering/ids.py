@@ -16,8 +16,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.scene import identities
-from carla_bridge.simulator.semantics import Tag
 
 FACADE_LIT = 36
 FACADE_DARK = 62

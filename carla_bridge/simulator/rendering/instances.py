@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from panda3d.core import GeomNode, PandaNode
 
-from carla_bridge.simulator.kinds import ObjectKind
+from carla_bridge.simulator.catalogue.kinds import ObjectKind
 from carla_bridge.simulator.rendering.geoms import geom, surface_state
 from carla_bridge.simulator.rendering.meshes import signals
 from carla_bridge.simulator.rendering.occlusion import Screen

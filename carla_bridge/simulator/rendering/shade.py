@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from carla_bridge.simulator.kinds import ObjectKind
+from carla_bridge.simulator.catalogue.kinds import ObjectKind
 from carla_bridge.simulator.rendering.light import Light
 from carla_bridge.simulator.rendering.noise import fractal_tile
 from carla_bridge.simulator.scene import StaticObject, Town

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from carla_bridge.simulator.kinds import PARKED_MODELS, ObjectKind
+from carla_bridge.simulator.catalogue.kinds import PARKED_MODELS, ObjectKind
 from carla_bridge.simulator.rendering.looks import vehicle_body
 from carla_bridge.simulator.rendering.mesh import join
 from carla_bridge.simulator.rendering.meshes import barriers, buildings, signals, street, vegetation

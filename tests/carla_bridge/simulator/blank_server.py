@@ -4,15 +4,15 @@ import asyncio
 import logging
 import sys
 
+from carla_bridge.simulator.pictures.studio import Studio
 from carla_bridge.simulator.server import SimulatorServer
-from carla_bridge.simulator.studio import Studio
-from carla_bridge.simulator.town import build_town
+from carla_bridge.simulator.town.build import build_town
 from carla_bridge.simulator.world import World
 
 
 async def serve(seed: int) -> None:
     town, network = build_town(seed)
-    studio = Studio("carla_bridge.simulator.pictures:NoPicture")
+    studio = Studio("carla_bridge.simulator.pictures.pictures:NoPicture")
     await studio.open()
     studio.furnish()
     server = SimulatorServer(World(town, network, seed), studio)

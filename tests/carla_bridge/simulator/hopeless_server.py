@@ -2,10 +2,10 @@
 
 import asyncio
 
+from carla_bridge.simulator.pictures.studio import Studio
 from carla_bridge.simulator.scene import Renderer
 from carla_bridge.simulator.server import SimulatorServer
-from carla_bridge.simulator.studio import Studio
-from carla_bridge.simulator.town import build_town
+from carla_bridge.simulator.town.build import build_town
 from carla_bridge.simulator.world import World
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from carla_bridge.simulator.kinds import OBJECT_TAGS, SURFACE_TAGS, ObjectKind, SurfaceKind
+from carla_bridge.simulator.catalogue.kinds import OBJECT_TAGS, SURFACE_TAGS, ObjectKind, SurfaceKind
+from carla_bridge.simulator.catalogue.semantics import Tag
+from carla_bridge.simulator.catalogue.vehicle_models import vehicle_models
 from carla_bridge.simulator.scene import CameraView, MovingObject, Pose, StaticObject, Surface, Town
-from carla_bridge.simulator.semantics import Tag
-from carla_bridge.simulator.vehicle_models import vehicle_models
 
 WALKER = (0.25, 0.25, 0.9)
 

@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from carla_bridge.simulator.messages import SensorType
-from carla_bridge.simulator.pictures import Exposure, NoPicture, Order, Shot, expose
+from carla_bridge.simulator.pictures.pictures import Exposure, NoPicture, Order, Shot, expose
+from carla_bridge.simulator.pictures.studio import Studio
+from carla_bridge.simulator.protocol.messages import SensorType
 from carla_bridge.simulator.scene import CameraView, Finished, Moment, Picture, Pose, identities
-from carla_bridge.simulator.studio import Studio
 
 VIEW = CameraView(Pose(0, 0, 2), 16, 8, 90.0)
 SIZE = 4 * 16 * 8

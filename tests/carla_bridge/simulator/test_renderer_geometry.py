@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from carla_bridge.simulator.kinds import ObjectKind, SurfaceKind
-from carla_bridge.simulator.renderer import PandaRenderer
+from carla_bridge.simulator.catalogue.kinds import ObjectKind, SurfaceKind
+from carla_bridge.simulator.catalogue.vehicle_models import vehicle_models
 from carla_bridge.simulator.rendering.camera import pinhole, rotations
+from carla_bridge.simulator.rendering.renderer import PandaRenderer
 from carla_bridge.simulator.scene import CameraView, Moment, MovingObject, Pose, Town
-from carla_bridge.simulator.vehicle_models import vehicle_models
 from tests.carla_bridge.simulator.renderer_scene import WALKER, rectangle, thing, vehicle, view
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from carla_bridge.simulator.kinds import ObjectKind, SurfaceKind
-from carla_bridge.simulator.renderer import PandaRenderer
+from carla_bridge.simulator.catalogue.kinds import ObjectKind, SurfaceKind
+from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.rendering import occlusion, visible
+from carla_bridge.simulator.rendering.renderer import PandaRenderer
 from carla_bridge.simulator.scene import Moment, MovingObject, Picture, Pose, Town
-from carla_bridge.simulator.semantics import Tag
 from tests.carla_bridge.simulator.renderer_scene import WALKER, rectangle, street, thing, traffic, vehicle, view
 
 

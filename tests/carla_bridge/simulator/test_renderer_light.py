@@ -8,9 +8,9 @@ import numpy as np
 import psutil
 import pytest
 
-from carla_bridge.simulator.renderer import PandaRenderer
+from carla_bridge.simulator.catalogue.semantics import Tag
+from carla_bridge.simulator.rendering.renderer import PandaRenderer
 from carla_bridge.simulator.scene import Moment, Picture, Pose, Weather
-from carla_bridge.simulator.semantics import Tag
 from tests.carla_bridge.simulator.renderer_scene import street, traffic, vehicle, view
 
 IMAGES = ("bgra", "tag", "object_id", "depth")
@@ -171,7 +171,7 @@ def test_memory_stays_flat(renderer):
 
 def test_it_says_nothing_on_its_own():
     script = (
-        "from carla_bridge.simulator.renderer import PandaRenderer\n"
+        "from carla_bridge.simulator.rendering.renderer import PandaRenderer\n"
         "from carla_bridge.simulator.scene import Moment\n"
         "from tests.carla_bridge.simulator.renderer_scene import street, traffic, view\n"
         "renderer = PandaRenderer(street())\n"

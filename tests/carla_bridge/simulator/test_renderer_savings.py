@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from carla_bridge.simulator.renderer import PandaRenderer
 from carla_bridge.simulator.rendering import contact, sky
+from carla_bridge.simulator.rendering.renderer import PandaRenderer
 from carla_bridge.simulator.scene import CameraView, Moment, Pose
 from tests.carla_bridge.simulator.renderer_scene import street, traffic
 

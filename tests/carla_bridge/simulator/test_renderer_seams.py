@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from carla_bridge.simulator.kinds import ObjectKind, SurfaceKind
-from carla_bridge.simulator.renderer import PandaRenderer
+from carla_bridge.simulator.catalogue.kinds import ObjectKind, SurfaceKind
+from carla_bridge.simulator.catalogue.semantics import Tag
+from carla_bridge.simulator.rendering.renderer import PandaRenderer
 from carla_bridge.simulator.scene import CameraView, Moment, Pose, Town, Weather
-from carla_bridge.simulator.semantics import Tag
 from tests.carla_bridge.simulator.renderer_scene import rectangle, thing, vehicle
 
 HOUSE = 200.0

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from carla_bridge.simulator.pictures import columns, shares
-from carla_bridge.simulator.renderer import PandaRenderer
+from carla_bridge.simulator.pictures.pictures import columns, shares
+from carla_bridge.simulator.rendering.renderer import PandaRenderer
 from carla_bridge.simulator.scene import CameraView, Moment, Pose, Weather
 from tests.carla_bridge.simulator.renderer_scene import street, traffic, view
 

@@ -6,11 +6,11 @@ import logging
 import carla
 import pytest
 
-from carla_bridge.simulator import commands
-from carla_bridge.simulator.methods_actors import ActorMethods
+from carla_bridge.simulator.pictures.studio import Studio
+from carla_bridge.simulator.protocol import batches
+from carla_bridge.simulator.protocol.actor_methods import ActorMethods
 from carla_bridge.simulator.server import SimulatorServer
-from carla_bridge.simulator.studio import Studio
-from carla_bridge.simulator.town import build_town
+from carla_bridge.simulator.town.build import build_town
 from carla_bridge.simulator.world import World
 from tests.carla_bridge.simulator.client_tools import blueprint, connect, fresh
 
@@ -23,7 +23,7 @@ def break_down(*_):
 
 async def serve_to(scene, isolated):
     """Serve in this process, where things can be broken, while a client in another plays its scene."""
-    studio = Studio("carla_bridge.simulator.pictures:NoPicture")
+    studio = Studio("carla_bridge.simulator.pictures.pictures:NoPicture")
     await studio.open()
     studio.furnish()
     server = SimulatorServer(World(*build_town(0), 0), studio)
@@ -74,7 +74,7 @@ def walk(port):
 
 @pytest.mark.parametrize(
     ("owner", "name", "scene"),
-    [(ActorMethods, "set_actor_transform", send_commands), (commands, "steer_walker", walk)],
+    [(ActorMethods, "set_actor_transform", send_commands), (batches, "steer_walker", walk)],
     ids=["a command", "a walker"],
 )
 def test_a_command_that_breaks_spoils_no_other(owner, name, scene, isolated, monkeypatch, caplog, client_home):
@@ -95,19 +95,19 @@ def send_while_broken(port):
 
 
 def test_a_batch_that_cannot_be_run_is_answered_command_by_command(isolated, monkeypatch, client_home):
-    monkeypatch.setattr("carla_bridge.simulator.methods_world.run_batch", break_down)
+    monkeypatch.setattr("carla_bridge.simulator.protocol.world_methods.run_batch", break_down)
     asyncio.run(serve_to(send_while_broken, isolated))
 
 
 def send_too_much(port):
     client, world = connect(port, synchronous=False)
     push = carla.command.ApplyTransform(world.get_spectator().id, carla.Transform())
-    answers = client.apply_batch_sync([push] * (commands.LARGEST_BATCH + 1))
-    assert len(answers) == commands.LARGEST_BATCH + 1
+    answers = client.apply_batch_sync([push] * (batches.LARGEST_BATCH + 1))
+    assert len(answers) == batches.LARGEST_BATCH + 1
     assert {answer.error for answer in answers} == {
         "a batch of 20001 commands would keep everybody waiting: send at most 20000 at once"
     }
-    answers = client.apply_batch_sync([push] * commands.LARGEST_BATCH)
+    answers = client.apply_batch_sync([push] * batches.LARGEST_BATCH)
     assert {answer.error for answer in answers} == {""}
 
 

@@ -5,7 +5,7 @@ import random
 import carla
 import pytest
 
-from carla_bridge.simulator.signals import STOP_LINE
+from carla_bridge.simulator.town.road_signals import STOP_LINE
 from tests.carla_bridge.simulator.client_tools import STEP, blueprint, connect, fresh
 
 pytest_plugins = ("tests.carla_bridge.simulator.servers",)

@@ -3,8 +3,8 @@
 import pytest
 
 from carla_bridge.simulator.scene import Pose
-from carla_bridge.simulator.spawn_points import spawn_points
-from carla_bridge.simulator.town import build_town
+from carla_bridge.simulator.town.build import build_town
+from carla_bridge.simulator.town.spawn_points import spawn_points
 from tests.carla_bridge.simulator.world_tools import new_world
 
 

@@ -4,9 +4,9 @@ import asyncio
 
 import carla
 
+from carla_bridge.simulator.pictures.studio import Studio
 from carla_bridge.simulator.server import SimulatorServer
-from carla_bridge.simulator.studio import Studio
-from carla_bridge.simulator.town import build_town
+from carla_bridge.simulator.town.build import build_town
 from carla_bridge.simulator.world import World
 from tests.carla_bridge.simulator.client_tools import at, blueprint, connect, fresh, listening
 
@@ -47,7 +47,7 @@ def test_a_world_that_fails_once_goes_on(caplog):
     world.advance = fail_twice  # type: ignore[method-assign]
 
     async def run():
-        studio = Studio("carla_bridge.simulator.pictures:NoPicture")
+        studio = Studio("carla_bridge.simulator.pictures.pictures:NoPicture")
         await studio.open()
         server = SimulatorServer(world, studio)
         await server.start("127.0.0.1", 0)

@@ -7,9 +7,9 @@ import msgpack
 import psutil
 import pytest
 
-from carla_bridge.simulator.methods_actors import ActorMethods
-from carla_bridge.simulator.methods_world import WorldMethods
-from carla_bridge.simulator.traffic_manager import TrafficManagerMethods
+from carla_bridge.simulator.protocol.actor_methods import ActorMethods
+from carla_bridge.simulator.protocol.traffic_manager import TrafficManagerMethods
+from carla_bridge.simulator.protocol.world_methods import WorldMethods
 from tests.carla_bridge.simulator.raw_rpc import Rpc, assert_alive
 
 pytest_plugins = ("tests.carla_bridge.simulator.servers",)

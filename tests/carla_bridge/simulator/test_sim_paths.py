@@ -6,9 +6,9 @@ from math import degrees, hypot
 import numpy as np
 import pytest
 
+from carla_bridge.simulator.protocol.traffic_manager import TrafficManagerMethods
 from carla_bridge.simulator.scene import Pose
-from carla_bridge.simulator.town import build_town
-from carla_bridge.simulator.traffic_manager import TrafficManagerMethods
+from carla_bridge.simulator.town.build import build_town
 from tests.carla_bridge.simulator.client_tools import STEP, blueprint, connect, fresh
 from tests.carla_bridge.simulator.world_tools import new_world, run
 

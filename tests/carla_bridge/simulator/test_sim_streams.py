@@ -3,8 +3,8 @@
 import asyncio
 import time
 
-from carla_bridge.simulator import streams
-from carla_bridge.simulator.streams import StreamHub
+from carla_bridge.simulator.protocol import streams
+from carla_bridge.simulator.protocol.streams import StreamHub
 
 STREAM = 7
 

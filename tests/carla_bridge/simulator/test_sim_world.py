@@ -5,16 +5,16 @@ from math import cos, hypot, radians, sin
 import numpy as np
 import pytest
 
-from carla_bridge.simulator.actors import RED, Vehicle
-from carla_bridge.simulator.collisions import footprints, overlapping_pairs
-from carla_bridge.simulator.layout import build_roads
-from carla_bridge.simulator.road_network import LaneType, RoadKind
+from carla_bridge.simulator.actors.actor import RED, Vehicle
+from carla_bridge.simulator.actors.collisions import footprints, overlapping_pairs
+from carla_bridge.simulator.catalogue.semantics import FIRST_STATIC_ID, next_actor_id
+from carla_bridge.simulator.protocol.world_state import WorldStateWriter
 from carla_bridge.simulator.scene import Pose
-from carla_bridge.simulator.semantics import FIRST_STATIC_ID, next_actor_id
-from carla_bridge.simulator.signals import STOP_LINE
-from carla_bridge.simulator.spawn_points import spawn_points
-from carla_bridge.simulator.town import build_town
-from carla_bridge.simulator.world_state import WorldStateWriter
+from carla_bridge.simulator.town.build import build_town
+from carla_bridge.simulator.town.layout import build_roads
+from carla_bridge.simulator.town.road_network import LaneType, RoadKind
+from carla_bridge.simulator.town.road_signals import STOP_LINE
+from carla_bridge.simulator.town.spawn_points import spawn_points
 from tests.carla_bridge.simulator.world_tools import new_world, off_centre, populate, run
 
 LONG_VEHICLES = ("mitsubishi.fusorosa", "carlamotors.firetruck", "carlamotors.european_hgv")

@@ -1,0 +1,157 @@
+"""From the renderer's pictures to CARLA's image messages; one rendering serves every camera at the same place."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from carla_bridge.simulator.actors.actor import Sensor
+from carla_bridge.simulator.protocol.messages import SensorType, header
+from carla_bridge.simulator.scene import CameraView, Finished, Moment, Picture, Renderer, identities
+
+FARTHEST = 1000.0
+"""Metres at which CARLA's depth code is full."""
+KINDS = {
+    "sensor.camera.rgb": SensorType.RGB,
+    "sensor.camera.instance_segmentation": SensorType.INSTANCE,
+    "sensor.camera.semantic_segmentation": SensorType.SEMANTIC,
+    "sensor.camera.depth": SensorType.DEPTH,
+}
+
+
+GRID = 8
+"""Strips begin at multiples of this many columns."""
+WORTH_CUTTING = 250_000
+"""Pixels from which on strips of a picture are drawn sooner than the whole: half of a small one takes almost as long,
+and keeps the other processor from what else there is to do."""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One image to take and send."""
+
+    stream: int
+    kind: SensorType
+    view: CameraView
+
+    @property
+    def pixel_bytes(self) -> int:
+        return 4 * self.view.width * self.view.height
+
+    def message_start(self, frame: int, elapsed: float) -> bytes:
+        """Everything of the image message that comes before its pixels."""
+        start = header(self.kind, frame, elapsed, self.view.pose)
+        size = struct.pack("<IIf", self.view.width, self.view.height, self.view.fov)
+        return struct.pack("<I", len(start) + len(size) + self.pixel_bytes) + start + size
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """One image to draw, and where in the shared memory its pixels belong."""
+
+    kind: SensorType
+    view: CameraView
+    offset: int
+
+    @property
+    def early(self) -> bool:
+        """Whether it only says who is where."""
+        return self.kind in (SensorType.INSTANCE, SensorType.SEMANTIC)
+
+
+@dataclass(frozen=True)
+class Order:
+    """Everything to draw of one moment."""
+
+    moment: Moment
+    exposures: Sequence[Exposure]
+    size: int
+    """Bytes of shared memory in use."""
+
+
+def shot_of(sensor: Sensor) -> Shot:
+    settings = sensor.settings
+    size = int(settings["image_size_x"]), int(settings["image_size_y"])
+    view = CameraView(sensor.pose, *size, float(settings["fov"]))
+    return Shot(sensor.stream, KINDS[sensor.blueprint], view)
+
+
+def expose(renderer: Renderer, order: Order, memory: memoryview, strip: int, strips: int) -> Iterator[None]:
+    """Draw the share of one process of so many into the memory that the order names.
+
+    Stops twice: when the images that only say who is where are there, and when all are.
+    """
+    wanted: dict[CameraView, list[Exposure]] = {}
+    for exposure in order.exposures:
+        wanted.setdefault(exposure.view, []).append(exposure)
+    parts = shares(list(wanted), strip, strips)
+    views = [view for view in wanted if len(parts[view])]
+    pictures = renderer.draw(order.moment, [replace(view, columns=parts[view]) for view in views])
+    for early in (True, False):
+        for view, picture in zip(views, pictures, strict=True):
+            for exposure in wanted[view]:
+                if exposure.early is early:
+                    words = np.frombuffer(memory, np.uint32, view.width * view.height, exposure.offset)
+                    part = words.reshape(view.height, view.width)[:, parts[view].start : parts[view].stop]
+                    part[...] = _pixels(exposure.kind, picture)
+        yield
+
+
+def shares(views: Sequence[CameraView], strip: int, strips: int) -> dict[CameraView, range]:
+    """The columns of each view that one process draws: whole views of one size as far as they go round, else strips.
+
+    A strip costs more than its share of the whole, but views that are left over would keep one process waiting.
+    """
+    if len(views) == 1 and views[0].width * views[0].height < WORTH_CUTTING:
+        return {views[0]: range(views[0].width if strip == 0 else 0)}
+    alike: dict[tuple[int, int], list[CameraView]] = {}
+    for view in views:
+        alike.setdefault((view.width, view.height), []).append(view)
+    found = {}
+    for (width, _), group in alike.items():
+        dealt = len(group) - len(group) % strips
+        for number, view in enumerate(group):
+            own = range(width) if number % strips == strip else range(0)
+            found[view] = own if number < dealt else columns(width, strip, strips)
+    return found
+
+
+def columns(width: int, strip: int, strips: int) -> range:
+    """The columns of one of so many strips of about the same width; small pictures may leave some strips empty."""
+    ends = [min(-(-width * number // (strips * GRID)) * GRID, width) for number in (strip, strip + 1)]
+    return range(*ends)
+
+
+def _pixels(kind: SensorType, picture: Picture) -> NDArray[np.uint32]:
+    """Little-endian words A R G B, which are B, G, R, A in memory."""
+    if kind is SensorType.RGB:
+        return np.ascontiguousarray(picture.bgra).view(np.uint32)[..., 0]
+    if kind is SensorType.INSTANCE:
+        return picture.identity
+    if kind is SensorType.SEMANTIC:
+        return picture.identity & np.uint32(0xFFFF0000)
+    share = np.clip(picture.depth / np.float32(FARTHEST), 0.0, 1.0).astype(np.float64)
+    code = np.rint(share * (256**3 - 1)).astype(np.uint32)
+    words = ((code & 0xFF) << 16) | (code & 0xFF00) | (code >> 16)
+    opaque: NDArray[np.uint32] = np.bitwise_or(words, np.uint32(0xFF000000), dtype=np.uint32)
+    return opaque
+
+
+class NoPicture:
+    """A renderer that draws nothing: black sky everywhere. For worlds that nobody looks at."""
+
+    def draw(self, moment: Moment, views: Sequence[CameraView]) -> list[Picture]:
+        shapes = [(view.height, len(view.shown)) for view in views]
+        return [
+            Picture(
+                identities(np.zeros(shape, np.uint8), np.zeros(shape, np.uint16)),
+                partial(Finished, np.zeros((*shape, 4), np.uint8), np.full(shape, FARTHEST, np.float32)),
+            )
+            for shape in shapes
+        ]
+
+    def close(self) -> None:
+        """Nothing to release."""
