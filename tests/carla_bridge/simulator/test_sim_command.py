@@ -6,10 +6,10 @@ import socket
 import psutil
 import pytest
 
-from tests.carla_bridge.simulator.command import PATIENCE, painters_of, port_of, simulator
-from tests.carla_bridge.simulator.raw_rpc import assert_alive
+from tests.support.raw_rpc import assert_alive
+from tests.support.simulator_command import PATIENCE, painters_of, port_of, simulator
 
-pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+pytest_plugins = ("tests.support.simulator_servers",)
 
 
 def stop(process, number):

@@ -5,7 +5,7 @@ import pytest
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.town.build import build_town
 from carla_bridge.simulator.town.spawn_points import spawn_points
-from tests.carla_bridge.simulator.world_tools import new_world
+from tests.support.world_tools import new_world
 
 
 @pytest.fixture(scope="module")

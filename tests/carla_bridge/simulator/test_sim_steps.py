@@ -8,7 +8,7 @@ from carla_bridge.simulator.actors.walking import place_walker
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.settings import EpisodeSettings
 from carla_bridge.simulator.town.build import build_town
-from tests.carla_bridge.simulator.world_tools import new_world, off_centre, populate, run
+from tests.support.world_tools import new_world, off_centre, populate, run
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from carla_bridge.simulator.town.layout import build_roads
 from carla_bridge.simulator.town.road_network import LaneType, RoadKind
 from carla_bridge.simulator.town.road_signals import STOP_LINE
 from carla_bridge.simulator.town.spawn_points import spawn_points
-from tests.carla_bridge.simulator.world_tools import new_world, off_centre, populate, run
+from tests.support.world_tools import new_world, off_centre, populate, run
 
 LONG_VEHICLES = ("mitsubishi.fusorosa", "carlamotors.firetruck", "carlamotors.european_hgv")
 

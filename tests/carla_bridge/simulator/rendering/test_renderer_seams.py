@@ -7,7 +7,7 @@ from carla_bridge.simulator.catalogue.kinds import ObjectKind, SurfaceKind
 from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.rendering.renderer import PandaRenderer
 from carla_bridge.simulator.scene import CameraView, Moment, Pose, Town, Weather
-from tests.carla_bridge.simulator.renderer_scene import rectangle, thing, vehicle
+from tests.support.renderer_scene import rectangle, thing, vehicle
 
 HOUSE = 200.0
 """Where the house is along x: far from the road where the cars are."""

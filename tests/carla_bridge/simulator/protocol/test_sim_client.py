@@ -6,10 +6,10 @@ import carla
 import numpy as np
 import pytest
 
-from tests.carla_bridge.simulator.client_tools import STEP, at, blueprint, connect, fresh, listening
+from tests.support.carla_client import STEP, at, blueprint, connect, fresh, listening
 from tests.waiting import wait_for
 
-pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+pytest_plugins = ("tests.support.simulator_servers",)
 CAMERAS = ("rgb", "instance_segmentation", "semantic_segmentation", "depth")
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-REPOSITORY = HERE.parents[2]
+REPOSITORY = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Server:
 def start_server(seed: int) -> Server:
     path = os.pathsep.join([str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
     process = subprocess.Popen(
-        [sys.executable, str(HERE / "blank_server.py"), str(seed)],
+        [sys.executable, "-m", "tests.support.blank_server", str(seed)],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": path},

@@ -8,7 +8,7 @@ import pytest
 from carla_bridge.simulator.pictures.pictures import columns, shares
 from carla_bridge.simulator.rendering.renderer import PandaRenderer
 from carla_bridge.simulator.scene import CameraView, Moment, Pose, Weather
-from tests.carla_bridge.simulator.renderer_scene import street, traffic, view
+from tests.support.renderer_scene import street, traffic, view
 
 IMAGES = ("bgra", "tag", "object_id", "depth")
 

@@ -8,7 +8,7 @@ from carla_bridge.simulator.catalogue.vehicle_models import vehicle_models
 from carla_bridge.simulator.rendering.camera import pinhole, rotations
 from carla_bridge.simulator.rendering.renderer import PandaRenderer
 from carla_bridge.simulator.scene import CameraView, Moment, MovingObject, Pose, Town
-from tests.carla_bridge.simulator.renderer_scene import WALKER, rectangle, thing, vehicle, view
+from tests.support.renderer_scene import WALKER, rectangle, thing, vehicle, view
 
 
 @pytest.fixture(scope="module")

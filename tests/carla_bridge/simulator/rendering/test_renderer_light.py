@@ -11,7 +11,7 @@ import pytest
 from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.rendering.renderer import PandaRenderer
 from carla_bridge.simulator.scene import Moment, Picture, Pose, Weather
-from tests.carla_bridge.simulator.renderer_scene import street, traffic, vehicle, view
+from tests.support.renderer_scene import street, traffic, vehicle, view
 
 IMAGES = ("bgra", "tag", "object_id", "depth")
 
@@ -173,7 +173,7 @@ def test_it_says_nothing_on_its_own():
     script = (
         "from carla_bridge.simulator.rendering.renderer import PandaRenderer\n"
         "from carla_bridge.simulator.scene import Moment\n"
-        "from tests.carla_bridge.simulator.renderer_scene import street, traffic, view\n"
+        "from tests.support.renderer_scene import street, traffic, view\n"
         "renderer = PandaRenderer(street())\n"
         "renderer.draw(Moment.of(traffic()), [view()])\n"
         "renderer.close()\n"

@@ -10,9 +10,9 @@ import pytest
 from carla_bridge.simulator.protocol.actor_methods import ActorMethods
 from carla_bridge.simulator.protocol.traffic_manager import TrafficManagerMethods
 from carla_bridge.simulator.protocol.world_methods import WorldMethods
-from tests.carla_bridge.simulator.raw_rpc import Rpc, assert_alive
+from tests.support.raw_rpc import Rpc, assert_alive
 
-pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+pytest_plugins = ("tests.support.simulator_servers",)
 REQUESTS = (
     b"\xc1",
     b"\x00\x00\x00\x00",

@@ -8,9 +8,9 @@ import pytest
 
 from carla_bridge.config import FleetConfig
 from carla_bridge.embedded import EmbeddedSimulator
-from tests.carla_bridge.simulator.client_tools import at, blueprint, connect, fresh, listening
+from tests.support.carla_client import at, blueprint, connect, fresh, listening
 
-pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+pytest_plugins = ("tests.support.simulator_servers",)
 WIDTH, HEIGHT, FOV = 416, 256, 90.0
 CAR_TAG = 14
 

@@ -10,7 +10,7 @@ from carla_bridge.simulator.world import World
 
 
 async def serve() -> None:
-    studio = Studio("tests.carla_bridge.simulator.hopeless_server:no_renderer")
+    studio = Studio("tests.support.failing_server:no_renderer")
     await studio.open()
     studio.furnish()
     server = SimulatorServer(World(*build_town(0), 0), studio)

@@ -9,10 +9,10 @@ import pytest
 from carla_bridge.simulator.protocol.traffic_manager import TrafficManagerMethods
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.town.build import build_town
-from tests.carla_bridge.simulator.client_tools import STEP, blueprint, connect, fresh
-from tests.carla_bridge.simulator.world_tools import new_world, run
+from tests.support.carla_client import STEP, blueprint, connect, fresh
+from tests.support.world_tools import new_world, run
 
-pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+pytest_plugins = ("tests.support.simulator_servers",)
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,9 @@
 import carla
 import pytest
 
-from tests.carla_bridge.simulator.client_tools import STEP, at, blueprint, connect, fresh, listening
+from tests.support.carla_client import STEP, at, blueprint, connect, fresh, listening
 
-pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+pytest_plugins = ("tests.support.simulator_servers",)
 
 
 def car_in(world, place=8):

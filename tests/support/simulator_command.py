@@ -11,20 +11,20 @@ import psutil
 
 from tests.waiting import wait_for
 
-HERE = Path(__file__).parent
+REPOSITORY = Path(__file__).parents[2]
 PATIENCE = 120.0
 
 
 @contextmanager
-def simulator(*options: str, script: str | None = None) -> Iterator["subprocess.Popen[str]"]:
-    """The command, or a script of the tests in its place."""
-    program = [str(HERE / script)] if script else ["-m", "carla_bridge.cli", "simulator"]
+def simulator(*options: str, module: str | None = None) -> Iterator["subprocess.Popen[str]"]:
+    """The command, or a module of the tests in its place."""
+    program = [module] if module else ["carla_bridge.cli", "simulator"]
     process = subprocess.Popen(
-        [sys.executable, *program, *options],
+        [sys.executable, "-m", *program, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(HERE.parents[2]), "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"},
     )
     try:
         yield process

@@ -5,10 +5,10 @@ import queue
 import carla
 import pytest
 
-from tests.carla_bridge.simulator.client_tools import STEP, at, blueprint, connect, fresh, listening
-from tests.carla_bridge.simulator.raw_rpc import Rpc
+from tests.support.carla_client import STEP, at, blueprint, connect, fresh, listening
+from tests.support.raw_rpc import Rpc
 
-pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+pytest_plugins = ("tests.support.simulator_servers",)
 
 
 def highway(world):

@@ -12,9 +12,9 @@ from carla_bridge.simulator.protocol.actor_methods import ActorMethods
 from carla_bridge.simulator.server import SimulatorServer
 from carla_bridge.simulator.town.build import build_town
 from carla_bridge.simulator.world import World
-from tests.carla_bridge.simulator.client_tools import blueprint, connect, fresh
+from tests.support.carla_client import blueprint, connect, fresh
 
-pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+pytest_plugins = ("tests.support.simulator_servers",)
 
 
 def break_down(*_):

@@ -6,7 +6,7 @@ import pytest
 from carla_bridge.simulator.rendering import contact, sky
 from carla_bridge.simulator.rendering.renderer import PandaRenderer
 from carla_bridge.simulator.scene import CameraView, Moment, Pose
-from tests.carla_bridge.simulator.renderer_scene import street, traffic
+from tests.support.renderer_scene import street, traffic
 
 POSES = [
     Pose(-20, 0, 1.6),

@@ -14,10 +14,10 @@ import msgpack
 import psutil
 import pytest
 
-from tests.carla_bridge.simulator.client_tools import at, blueprint, connect, fresh, listening
-from tests.carla_bridge.simulator.raw_rpc import Rpc, assert_alive
+from tests.support.carla_client import at, blueprint, connect, fresh, listening
+from tests.support.raw_rpc import Rpc, assert_alive
 
-pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+pytest_plugins = ("tests.support.simulator_servers",)
 VICTIM = """
 import sys, threading, carla
 client = carla.Client("127.0.0.1", int(sys.argv[1]), 4)

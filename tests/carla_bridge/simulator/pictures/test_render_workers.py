@@ -4,10 +4,10 @@ import carla
 import psutil
 import pytest
 
-from tests.carla_bridge.simulator.client_tools import at, blueprint, connect, listening
-from tests.carla_bridge.simulator.command import PATIENCE, painters_of, port_of, simulator
+from tests.support.carla_client import at, blueprint, connect, listening
+from tests.support.simulator_command import PATIENCE, painters_of, port_of, simulator
 
-pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+pytest_plugins = ("tests.support.simulator_servers",)
 
 
 def take_one_picture(port):
@@ -47,6 +47,6 @@ def test_a_drawing_process_that_dies_ends_the_server_with_one_sentence(client_ho
 
 
 def test_a_renderer_that_cannot_be_made_is_reported(client_home):
-    with simulator(script="hopeless_server.py") as process:
+    with simulator(module="tests.support.failing_server") as process:
         _, errors = process.communicate(timeout=PATIENCE)
         assert "RendererLostError: a process that draws pictures has ended (no paint; buy some)" in errors

@@ -8,9 +8,9 @@ from carla_bridge.simulator.pictures.studio import Studio
 from carla_bridge.simulator.server import SimulatorServer
 from carla_bridge.simulator.town.build import build_town
 from carla_bridge.simulator.world import World
-from tests.carla_bridge.simulator.client_tools import at, blueprint, connect, fresh, listening
+from tests.support.carla_client import at, blueprint, connect, fresh, listening
 
-pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+pytest_plugins = ("tests.support.simulator_servers",)
 
 
 def far_away(port):

@@ -82,7 +82,7 @@ def test_colours_that_nobody_wants_are_not_worked_out():
 
 def test_a_failure_is_told_and_the_next_order_is_carried_out():
     async def take() -> list[tuple[str, list[int]]]:
-        studio = Studio("tests.carla_bridge.simulator.test_exposing:Blind")
+        studio = Studio("tests.carla_bridge.simulator.pictures.test_render_jobs:Blind")
         await studio.open()
         studio.furnish()
         listening = asyncio.create_task(studio.run())

@@ -8,7 +8,7 @@ from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.rendering import occlusion, visible
 from carla_bridge.simulator.rendering.renderer import PandaRenderer
 from carla_bridge.simulator.scene import Moment, MovingObject, Picture, Pose, Town
-from tests.carla_bridge.simulator.renderer_scene import WALKER, rectangle, street, thing, traffic, vehicle, view
+from tests.support.renderer_scene import WALKER, rectangle, street, thing, traffic, vehicle, view
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import carla
 import pytest
 
 from carla_bridge.simulator.town.road_signals import STOP_LINE
-from tests.carla_bridge.simulator.client_tools import STEP, blueprint, connect, fresh
+from tests.support.carla_client import STEP, blueprint, connect, fresh
 
-pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+pytest_plugins = ("tests.support.simulator_servers",)
 
 
 def switch_lights(port):
