@@ -10,8 +10,8 @@ from math import radians
 
 import numpy as np
 
+from carla_bridge.simulator.episode import EpisodeSettings
 from carla_bridge.simulator.errors import RefusedError
-from carla_bridge.simulator.settings import EpisodeSettings
 from carla_bridge.simulator.town.build import build_town
 from carla_bridge.simulator.town.spawn_points import spawn_points
 from carla_bridge.simulator.world import World

@@ -20,9 +20,9 @@ from carla_bridge.simulator.actors.spawning import make_actor
 from carla_bridge.simulator.actors.walking import step_walker
 from carla_bridge.simulator.catalogue.blueprints import BlueprintLibrary
 from carla_bridge.simulator.catalogue.semantics import FIRST_STATIC_ID, Tag, next_actor_id
+from carla_bridge.simulator.episode import EpisodeSettings, WeatherParameters
 from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.scene import Moment, Pose, Town
-from carla_bridge.simulator.settings import EpisodeSettings, WeatherParameters
 from carla_bridge.simulator.town.road_network import RoadNetwork
 from carla_bridge.simulator.town.road_signals import across, speed_signs, traffic_lights, trigger_volume
 from carla_bridge.simulator.traffic.autopilots import Traffic

@@ -5,8 +5,8 @@ from math import radians
 import numpy as np
 
 from carla_bridge.simulator.actors.actor import Vehicle
+from carla_bridge.simulator.episode import EpisodeSettings
 from carla_bridge.simulator.errors import RefusedError
-from carla_bridge.simulator.settings import EpisodeSettings
 from carla_bridge.simulator.town.spawn_points import spawn_points
 from carla_bridge.simulator.world import World
 

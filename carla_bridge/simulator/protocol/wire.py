@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
+from carla_bridge.simulator.episode import LONGEST_STEP, EpisodeSettings, WeatherParameters
 from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.scene import Pose
 
@@ -75,6 +76,30 @@ def pose(value: Any, what: str = "transform") -> Pose:
 
 def transform(value: Pose) -> list[list[float]]:
     return [[value.x, value.y, value.z], [value.pitch, value.yaw, value.roll]]
+
+
+def episode_settings(value: Any) -> EpisodeSettings:
+    """WorldSettings."""
+    fields = items(value, "settings", 3)
+    optional = items(fields[2], "fixed_delta_seconds")
+    delta = None
+    if len(optional) == 2 and optional[0]:
+        delta = number(optional[1], "fixed_delta_seconds")
+        if not 0.0 <= delta <= LONGEST_STEP:
+            raise RefusedError(f"fixed_delta_seconds must be between 0 and {LONGEST_STEP:g}, not {delta:g}")
+    rest = list(EpisodeSettings.rest)
+    for index, field in enumerate(fields[3:11]):
+        check = flag if isinstance(rest[index], bool) else number
+        rest[index] = type(rest[index])(check(field, "settings"))
+    return EpisodeSettings(
+        flag(fields[0], "synchronous_mode"), flag(fields[1], "no_rendering_mode"), delta or None, tuple(rest)
+    )
+
+
+def weather(value: Any) -> WeatherParameters:
+    """WeatherParameters."""
+    numbers = [number(item, "weather parameter") for item in items(value, "weather", 14)]
+    return WeatherParameters(tuple(numbers[:14]))
 
 
 class _Beginning(reprlib.Repr):

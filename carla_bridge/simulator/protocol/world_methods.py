@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from zlib import crc32
 
+from carla_bridge.simulator.episode import EpisodeSettings
 from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.protocol import wire
 from carla_bridge.simulator.protocol.actor_methods import ActorMethods
@@ -13,7 +14,6 @@ from carla_bridge.simulator.protocol.rpc import Caller
 from carla_bridge.simulator.protocol.streams import StreamHub
 from carla_bridge.simulator.protocol.world_state import WorldStateWriter
 from carla_bridge.simulator.scene import Pose, StaticObject
-from carla_bridge.simulator.settings import EpisodeSettings, WeatherParameters
 from carla_bridge.simulator.town.navigation_mesh import navigation_mesh
 from carla_bridge.simulator.town.opendrive import opendrive
 from carla_bridge.simulator.town.spawn_points import spawn_points
@@ -67,7 +67,7 @@ class WorldMethods:
         return self._world.settings.wire()
 
     def set_episode_settings(self, settings: Any) -> int:
-        self._world.settings = EpisodeSettings.read(settings)
+        self._world.settings = wire.episode_settings(settings)
         self._changed()
         return self._world.frame
 
@@ -118,7 +118,7 @@ class WorldMethods:
         return list(self._world.weather.values)
 
     def set_weather_parameters(self, weather: Any) -> None:
-        self._world.weather = WeatherParameters.read(weather)
+        self._world.weather = wire.weather(weather)
 
     def is_weather_enabled(self) -> bool:
         return True

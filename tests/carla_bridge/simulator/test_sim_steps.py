@@ -5,8 +5,8 @@ from math import degrees
 import pytest
 
 from carla_bridge.simulator.actors.walking import place_walker
+from carla_bridge.simulator.episode import EpisodeSettings
 from carla_bridge.simulator.scene import Pose
-from carla_bridge.simulator.settings import EpisodeSettings
 from carla_bridge.simulator.town.build import build_town
 from tests.support.world_tools import new_world, off_centre, populate, run
 
