@@ -13,11 +13,10 @@ from carla_bridge.simulator.actors.actor import (
 )
 from carla_bridge.simulator.actors.census import Census
 from carla_bridge.simulator.actors.collisions import Obstacles, footprints, overlapping_pairs
-from carla_bridge.simulator.actors.physics import step_vehicles, stop_dead
+from carla_bridge.simulator.actors.physics import step_vehicles, step_walker, stop_dead
 from carla_bridge.simulator.actors.posing import attached
 from carla_bridge.simulator.actors.signal_groups import group_lights
 from carla_bridge.simulator.actors.spawning import make_actor
-from carla_bridge.simulator.actors.walking import step_walker
 from carla_bridge.simulator.catalogue.blueprints import BlueprintLibrary
 from carla_bridge.simulator.catalogue.semantics import FIRST_STATIC_ID, Tag, next_actor_id
 from carla_bridge.simulator.episode import EpisodeSettings, WeatherParameters

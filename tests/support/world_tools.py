@@ -7,7 +7,7 @@ import numpy as np
 from carla_bridge.simulator.actors.actor import Vehicle
 from carla_bridge.simulator.episode import EpisodeSettings
 from carla_bridge.simulator.errors import RefusedError
-from carla_bridge.simulator.town.spawn_points import spawn_points
+from carla_bridge.simulator.town.build import spawn_points
 from carla_bridge.simulator.world import World
 
 STEP = 0.05

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from carla_bridge.simulator.actors.actor import Actor, Sensor, TrafficLight, Vehicle, Walker
-from carla_bridge.simulator.actors.moving_table import MovingTable
+from carla_bridge.simulator.actors.tables import MovingTable
 
 
 @dataclass(frozen=True)

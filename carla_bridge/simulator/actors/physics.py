@@ -1,11 +1,14 @@
-"""How vehicles answer throttle, steering and brake: a kinematic bicycle with limited grip."""
+"""How vehicles and walkers move.
+
+A vehicle is a kinematic bicycle with limited grip; a walker follows its control or the client's navigation.
+"""
 
 from collections.abc import Sequence
-from math import copysign, exp, radians
+from math import atan2, copysign, degrees, exp, hypot, radians
 
 import numpy as np
 
-from carla_bridge.simulator.actors.actor import ZERO, Vector, Vehicle
+from carla_bridge.simulator.actors.actor import ZERO, Vector, Vehicle, Walker
 from carla_bridge.simulator.actors.posing import wrap
 from carla_bridge.simulator.actors.tables import table
 from carla_bridge.simulator.scene import Pose
@@ -20,6 +23,9 @@ GRIP = 7.5
 STEERING_RATE = 4.0
 """Radians per second of the front wheels."""
 LONGEST_STEP = 0.05
+"""Seconds of the pieces in which vehicles move."""
+STRIDE = 1.35
+"""Metres per full cycle of the legs, for an adult."""
 
 
 def steering_locks(at_rest: Floats, speeds: Floats) -> Floats:
@@ -55,10 +61,10 @@ def _advance(vehicles: Sequence[Vehicle], dt: float) -> None:
         else:
             vehicle.speed = _new_speed(vehicle, dt)
             vehicle.sideways *= exp(-4.0 * dt) if vehicle.sideways else 0.0
-        x, y, _, _, degrees, _ = vehicle.pose
+        x, y, _, _, yaw_degrees, _ = vehicle.pose
         model, wanted = vehicle.model, vehicle.control.steer
         row = (vehicle.speed, vehicle.sideways, vehicle.steering, wanted, model.max_steer, model.wheelbase)
-        rows.append((*row, x, y, radians(degrees)))
+        rows.append((*row, x, y, radians(yaw_degrees)))
     speed, sideways, steering, wanted_share, lock, base, x, y, yaw = table(rows, 9).T.copy()
     locks = steering_locks(np.radians(lock), speed)
     wanted_angle = wanted_share * locks
@@ -80,11 +86,11 @@ def _advance(vehicles: Sequence[Vehicle], dt: float) -> None:
     vy = speed * np.sin(heading) + sideways * np.cos(yaw)
     turned = (np.degrees(yaw + rate * dt) + 180.0) % 360.0 - 180.0
     results = np.array((steering, vx, vy, x + vx * dt, y + vy * dt, turned)).tolist()
-    for vehicle, angle, east, south, new_x, new_y, degrees in zip(vehicles, *results, strict=True):
+    for vehicle, angle, east, south, new_x, new_y, new_yaw in zip(vehicles, *results, strict=True):
         vehicle.steering = angle
         vehicle.velocity = (east, south, 0.0)
         vehicle.travelled += vehicle.speed * dt
-        vehicle.pose = Pose(new_x, new_y, 0.0, 0.0, degrees, 0.0)
+        vehicle.pose = Pose(new_x, new_y, 0.0, 0.0, new_yaw, 0.0)
 
 
 def _within(values: Floats, bound: Floats | float) -> Floats:
@@ -130,3 +136,32 @@ def stop_dead(vehicle: Vehicle, at: Pose) -> None:
     vehicle.pose = at
     vehicle.speed = vehicle.sideways = 0.0
     vehicle.velocity = vehicle.angular_velocity = ZERO
+
+
+def step_walker(walker: Walker, dt: float) -> None:
+    """Advance one walker by `dt` seconds."""
+    if walker.steered:
+        walker.steered = False
+        speed = hypot(walker.velocity[0], walker.velocity[1])
+    else:
+        dx, dy, _ = walker.control.direction
+        length = hypot(dx, dy)
+        speed = walker.control.speed if length > 1e-6 else 0.0
+        if speed > 0.0:
+            vx, vy = dx / length * speed, dy / length * speed
+            walker.velocity = (vx, vy, 0.0)
+            yaw = degrees(atan2(vy, vx))
+            walker.pose = Pose(walker.pose.x + vx * dt, walker.pose.y + vy * dt, walker.extent[2], 0.0, yaw, 0.0)
+        else:
+            walker.velocity = ZERO
+            if walker.simulates_physics:
+                walker.pose = walker.pose._replace(z=walker.extent[2])
+    walker.gait = (walker.gait + speed * dt * 6.2832 / (STRIDE * walker.extent[2] / 0.9)) % 6.2832
+
+
+def place_walker(walker: Walker, pose: Pose, speed: float) -> None:
+    """What the client's crowd simulation says: a pose on the ground and a speed."""
+    walker.pose = Pose(pose.x, pose.y, walker.extent[2], 0.0, pose.yaw, 0.0)
+    fx, fy = walker.forward
+    walker.velocity = (fx * speed, fy * speed, 0.0)
+    walker.steered = True

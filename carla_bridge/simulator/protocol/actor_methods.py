@@ -12,8 +12,7 @@ from carla_bridge.simulator.actors.actor import (
     Walker,
     WalkerControl,
 )
-from carla_bridge.simulator.actors.physics import push, set_velocity
-from carla_bridge.simulator.actors.walking import place_walker
+from carla_bridge.simulator.actors.physics import place_walker, push, set_velocity
 from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.protocol import wire
 from carla_bridge.simulator.protocol.messages import actor_message

@@ -14,9 +14,9 @@ from carla_bridge.simulator.protocol.rpc import Caller
 from carla_bridge.simulator.protocol.streams import StreamHub
 from carla_bridge.simulator.protocol.world_state import WorldStateWriter
 from carla_bridge.simulator.scene import Pose, StaticObject
+from carla_bridge.simulator.town.build import spawn_points
 from carla_bridge.simulator.town.navigation_mesh import navigation_mesh
 from carla_bridge.simulator.town.opendrive import opendrive
-from carla_bridge.simulator.town.spawn_points import spawn_points
 from carla_bridge.simulator.world import World
 
 VERSION = "0.9.16"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from carla_bridge.simulator.catalogue.semantics import Tag
-from carla_bridge.simulator.rendering.actors import Scene
+from carla_bridge.simulator.rendering.actor_nodes import Scene
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.contact import lay_shadows
 from carla_bridge.simulator.rendering.engine import metres

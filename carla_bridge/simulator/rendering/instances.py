@@ -10,9 +10,9 @@ from panda3d.core import GeomNode, PandaNode
 
 from carla_bridge.simulator.catalogue.kinds import ObjectKind
 from carla_bridge.simulator.rendering.geoms import geom, surface_state
-from carla_bridge.simulator.rendering.meshes import signals
+from carla_bridge.simulator.rendering.mesh import Piece
+from carla_bridge.simulator.rendering.meshes import traffic_signs
 from carla_bridge.simulator.rendering.occlusion import Screen
-from carla_bridge.simulator.rendering.piece import Piece
 from carla_bridge.simulator.rendering.shapes import ShapeBook
 from carla_bridge.simulator.scene import StaticObject
 
@@ -66,7 +66,11 @@ class StaticInstances:
     def part(self, number: int, lights: Mapping[int, int], near: bool) -> VisiblePart:
         """One object: a traffic light in its state, anything else near or far."""
         thing = self._things[number]
-        state = min(lights.get(thing.object_id, signals.OFF), signals.OFF) if self._is_light[number] else signals.OFF
+        state = (
+            min(lights.get(thing.object_id, traffic_signs.OFF), traffic_signs.OFF)
+            if self._is_light[number]
+            else traffic_signs.OFF
+        )
         look = state if self._is_light[number] else OTHER_LOOKS + near
         if (number, look) not in self._parts:
             key = (thing.kind, thing.size, thing.colour, thing.variant, look)
@@ -77,7 +81,7 @@ class StaticInstances:
 
     def _shaped(self, thing: StaticObject, state: int, near: bool) -> list[Piece]:
         if thing.kind == ObjectKind.TRAFFIC_LIGHT.value:
-            return signals.traffic_light(thing, state)
+            return traffic_signs.traffic_light(thing, state)
         shape = self._book.shape(thing.kind)
         return shape.near(thing) if near or shape.far is None else shape.far(thing)
 

@@ -57,6 +57,16 @@ class Mesh:
         return replace(self, colours=colours)
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A mesh in the object's own frame and how its surface is drawn."""
+
+    mesh: Mesh
+    texture: str | None = None
+    shining: bool = False
+    """Keeps its colour in any light: lamps."""
+
+
 def empty() -> Mesh:
     return Mesh(
         np.zeros((0, 3), np.float32),

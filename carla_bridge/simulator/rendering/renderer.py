@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
-from carla_bridge.simulator.rendering.actors import Cast
+from carla_bridge.simulator.rendering.actor_nodes import Cast
 from carla_bridge.simulator.rendering.camera import pinhole
 from carla_bridge.simulator.rendering.composite import Backdrop, Compositor
 from carla_bridge.simulator.rendering.engine import Engine

@@ -17,9 +17,8 @@ from carla_bridge.simulator.rendering.culling import Cell, Culling, cell_at, pla
 from carla_bridge.simulator.rendering.geoms import Stream, joined, stream, surface_state
 from carla_bridge.simulator.rendering.ground import SCENERY_BIN
 from carla_bridge.simulator.rendering.lamps import BakedLight
-from carla_bridge.simulator.rendering.mesh import Mesh, join
+from carla_bridge.simulator.rendering.mesh import Mesh, Piece, join
 from carla_bridge.simulator.rendering.occlusion import Screen
-from carla_bridge.simulator.rendering.piece import Piece
 from carla_bridge.simulator.rendering.shapes import Shape, ShapeBook
 from carla_bridge.simulator.rendering.textures import LEAVES, is_facade
 from carla_bridge.simulator.scene import StaticObject

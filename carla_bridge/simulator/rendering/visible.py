@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from panda3d.core import ColorScaleAttrib, NodePath, PandaNode
 
-from carla_bridge.simulator.rendering.actors import Cast, Scene
+from carla_bridge.simulator.rendering.actor_nodes import Cast, Scene
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.engine import Engine, RawFrame
 from carla_bridge.simulator.rendering.ground import SOLID_BIN

@@ -3,8 +3,7 @@
 import pytest
 
 from carla_bridge.simulator.scene import Pose
-from carla_bridge.simulator.town.build import build_town
-from carla_bridge.simulator.town.spawn_points import spawn_points
+from carla_bridge.simulator.town.build import build_town, spawn_points
 from tests.support.world_tools import new_world
 
 

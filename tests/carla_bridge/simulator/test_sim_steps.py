@@ -4,7 +4,7 @@ from math import degrees
 
 import pytest
 
-from carla_bridge.simulator.actors.walking import place_walker
+from carla_bridge.simulator.actors.physics import place_walker
 from carla_bridge.simulator.episode import EpisodeSettings
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.town.build import build_town

@@ -10,11 +10,10 @@ from carla_bridge.simulator.actors.collisions import footprints, overlapping_pai
 from carla_bridge.simulator.catalogue.semantics import FIRST_STATIC_ID, next_actor_id
 from carla_bridge.simulator.protocol.world_state import WorldStateWriter
 from carla_bridge.simulator.scene import Pose
-from carla_bridge.simulator.town.build import build_town
+from carla_bridge.simulator.town.build import build_town, spawn_points
 from carla_bridge.simulator.town.layout import build_roads
 from carla_bridge.simulator.town.road_network import LaneType, RoadKind
 from carla_bridge.simulator.town.road_signals import STOP_LINE
-from carla_bridge.simulator.town.spawn_points import spawn_points
 from tests.support.world_tools import new_world, off_centre, populate, run
 
 LONG_VEHICLES = ("mitsubishi.fusorosa", "carlamotors.firetruck", "carlamotors.european_hgv")

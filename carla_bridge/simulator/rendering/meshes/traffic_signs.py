@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from carla_bridge.simulator.rendering.mesh import Colour, Mesh, box, disc, join, quads
-from carla_bridge.simulator.rendering.piece import Piece
+from carla_bridge.simulator.rendering.mesh import Colour, Mesh, Piece, box, disc, join, quads
 from carla_bridge.simulator.scene import StaticObject
 
 RED, YELLOW, GREEN, OFF = range(4)
