@@ -156,7 +156,7 @@ class CameraView:
 
 
 @dataclass(frozen=True)
-class Finished:
+class ColourAndDepth:
     """What of a picture takes longer than to know who is where."""
 
     bgra: NDArray[np.uint8]
@@ -171,11 +171,11 @@ class Picture:
 
     identity: NDArray[np.uint32]
     """(h, w) words of CARLA's instance images, see `identities`."""
-    finish: Callable[[], Finished]
+    finish: Callable[[], ColourAndDepth]
     """Works out the rest when it is first asked for, so that identities can be on their way meanwhile."""
 
     @cached_property
-    def _finished(self) -> Finished:
+    def _finished(self) -> ColourAndDepth:
         return self.finish()
 
     @property

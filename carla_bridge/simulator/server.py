@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from carla_bridge.simulator.actors.actor import Sensor
 from carla_bridge.simulator.actors.sensing import gnss, imu
-from carla_bridge.simulator.pictures.pictures import KINDS, shot_of
-from carla_bridge.simulator.pictures.studio import Ordered, Studio
+from carla_bridge.simulator.pictures.render_jobs import CAMERAS, image_request
+from carla_bridge.simulator.pictures.render_pool import PendingImage, RenderPool
 from carla_bridge.simulator.protocol.actor_methods import ActorMethods
 from carla_bridge.simulator.protocol.dispatch import Dispatcher
 from carla_bridge.simulator.protocol.messages import SensorType, collision_value, small_sensor
@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 class SimulatorServer:
     """Serves one world. `start`, then `serve_forever`, then `stop`, all in one event loop."""
 
-    def __init__(self, world: World, studio: Studio) -> None:
+    def __init__(self, world: World, pool: RenderPool) -> None:
         self.world = world
         self._state = WorldStateWriter(world)
         self._hub = StreamHub()
-        self._studio = studio
+        self._pool = pool
         self._rpc: RpcServer | None = None
         self._traffic_rpc = RpcServer(TrafficManagerEndpoint(world))
         self._ticking = asyncio.Lock()
@@ -73,7 +73,7 @@ class SimulatorServer:
         gc.freeze()  # what the town is made of stays; not to be looked through again and again
         clock = asyncio.create_task(self._run_clock())
         try:
-            await self._studio.run()
+            await self._pool.run()
         finally:
             clock.cancel()
 
@@ -109,48 +109,48 @@ class SimulatorServer:
 
     def _change_mode(self) -> None:
         self._mode_changed.set()
-        self._let_go()
+        self._wake_waiting()
 
-    def _let_go(self) -> None:
+    def _wake_waiting(self) -> None:
         """Wake up whoever waits for the next frame, and nobody who comes later."""
         self._stepped.set()
         self._stepped = asyncio.Event()
 
     async def stop(self) -> None:
-        """Close every connection and the studio."""
+        """Close every connection and the pool."""
         if self._rpc is not None:
             await self._rpc.stop()
         await self._traffic_rpc.stop()
         await self._hub.stop()
         if self._pictures is not None:
             self._pictures.cancel()
-        self._studio.close()
+        self._pool.close()
 
     async def tick(self) -> int:
         """One step of the world: the state goes out first, then the sensors' data. Returns the frame.
 
-        Pictures take longest, so they are ordered as soon as it is known what they show.
+        Pictures take longest, so they are pending as soon as it is known what they show.
         """
         async with self._ticking:
             if self.world.settings.synchronous:
-                await self._hub.settle()
+                await self._hub.wait_for_subscribers()
             if self._pictures is not None:
                 await self._pictures
-            await self._hub.departure()
+            await self._hub.await_departure()
             hits = self.world.advance()
             due = self._due_sensors()
-            self._order_pictures([sensor for sensor in due if sensor.blueprint in KINDS])
+            self._request_pictures([sensor for sensor in due if sensor.blueprint in CAMERAS])
             self._publish_state()
             self._publish_collisions(hits)
             self._publish_sensors(due)
             self.world.decide()
-            self._let_go()
+            self._wake_waiting()
             return self.world.frame
 
     def _publish_state(self) -> None:
         state = self._state.message(self.world.episode != self._episode_shown)
         self._episode_shown = self.world.episode
-        self._hub.greet(WORLD_STREAM, state)
+        self._hub.set_first_message(WORLD_STREAM, state)
         self._hub.publish(WORLD_STREAM, state)
 
     def _publish_collisions(self, hits: list[Collision]) -> None:
@@ -182,17 +182,17 @@ class SimulatorServer:
                 message = small_sensor(world, sensor, SensorType.IMU, imu(sensor, world.frame))
                 self._hub.publish(sensor.stream, message)
 
-    def _order_pictures(self, cameras: Sequence[Sensor]) -> None:
+    def _request_pictures(self, cameras: Sequence[Sensor]) -> None:
         """Have pictures drawn while everything else is done."""
         self._pictures = None
         world = self.world
         if cameras and not world.settings.no_rendering:
-            shots = [shot_of(camera) for camera in cameras]
-            ordered = self._studio.order(world.moment(), shots, world.frame, world.elapsed)
-            self._pictures = asyncio.create_task(self._send_pictures(ordered, world.frame))
+            requests = [image_request(camera) for camera in cameras]
+            pending = self._pool.submit(world.moment(), requests, world.frame, world.elapsed)
+            self._pictures = asyncio.create_task(self._send_pictures(pending, world.frame))
 
-    async def _send_pictures(self, ordered: Sequence[Ordered], frame: int) -> None:
+    async def _send_pictures(self, pending: Sequence[PendingImage], frame: int) -> None:
         try:
-            await self._studio.deliver(ordered, self._hub.publish)
+            await self._pool.deliver(pending, self._hub.publish)
         except RuntimeError:
             log.exception("the renderer failed at frame %d", frame)

@@ -11,9 +11,9 @@ from carla_bridge.simulator.actors.actor import (
     Vehicle,
     Walker,
 )
-from carla_bridge.simulator.actors.census import Census
+from carla_bridge.simulator.actors.actor_index import ActorIndex
 from carla_bridge.simulator.actors.collisions import Obstacles, footprints, overlapping_pairs
-from carla_bridge.simulator.actors.physics import step_vehicles, step_walker, stop_dead
+from carla_bridge.simulator.actors.physics import step_vehicles, step_walker, stop_at
 from carla_bridge.simulator.actors.posing import attached
 from carla_bridge.simulator.actors.signal_groups import group_lights
 from carla_bridge.simulator.actors.spawning import make_actor
@@ -25,7 +25,7 @@ from carla_bridge.simulator.scene import Moment, Pose, Town
 from carla_bridge.simulator.town.road_network import RoadNetwork
 from carla_bridge.simulator.town.road_signals import across, speed_signs, traffic_lights, trigger_volume
 from carla_bridge.simulator.traffic.autopilots import Traffic
-from carla_bridge.simulator.traffic.wishes import General
+from carla_bridge.simulator.traffic.driver_targets import TrafficSettings
 
 LOCKED = 5.0
 """Seconds of contact after which two autopilot vehicles are let go."""
@@ -51,7 +51,7 @@ class World:
         self.signals = traffic_lights(network)
         self.signs = speed_signs(network, FIRST_STATIC_ID + len(self.signals))
         self.settings = EpisodeSettings()
-        self._general = General(seed)
+        self._traffic_settings = TrafficSettings(seed)
         self.frame = 0
         self.episode = 0
         self._last_id = 0
@@ -89,15 +89,15 @@ class World:
         ]
         self.spectator = Actor(self._new_id(), "spectator", Pose(0.0, 0.0, 60.0, pitch=-60.0))
         self.actors = {actor.id: actor for actor in (*lights, *signs, self.spectator)}
-        self.traffic = Traffic(self.network, lights, self._general)
-        self._census: Census | None = None
+        self.traffic = Traffic(self.network, lights, self._traffic_settings)
+        self._actor_index: ActorIndex | None = None
 
     @property
-    def census(self) -> Census:
+    def actor_index(self) -> ActorIndex:
         """The actors by kind."""
-        if self._census is None:
-            self._census = Census.of(self.actors.values())
-        return self._census
+        if self._actor_index is None:
+            self._actor_index = ActorIndex.of(self.actors.values())
+        return self._actor_index
 
     def actor(self, number: int) -> Actor:
         found = self.actors.get(number)
@@ -127,19 +127,19 @@ class World:
         """Put a new actor into the world, or refuse and say why."""
         if blueprint not in self.library:
             raise RefusedError(f"not served: blueprint '{blueprint}'")
-        mother = None if parent is None else self.actor(parent)
-        actor = make_actor(self._new_id(), self.library[blueprint], given, pose, mother)
+        parent_actor = None if parent is None else self.actor(parent)
+        actor = make_actor(self._new_id(), self.library[blueprint], given, pose, parent_actor)
         if isinstance(actor, Vehicle | Walker):
             self._check_room(actor)
         if isinstance(actor, Sensor):
             self._last_stream += 1
             actor.stream = self._last_stream
-        if mother is not None:
-            actor.velocity = mother.velocity
+        if parent_actor is not None:
+            actor.velocity = parent_actor.velocity
         if isinstance(actor, Vehicle):
             actor.speed_limit = self.network.nearest(pose.x, pose.y, radians(pose.yaw))[0].speed_limit
         self.actors[actor.id] = actor
-        self._census = None
+        self._actor_index = None
         return actor
 
     def destroy(self, number: int) -> bool:
@@ -147,15 +147,15 @@ class World:
         actor = self.actors.get(number)
         if actor is None or isinstance(actor, TrafficLight | TrafficSign) or actor is self.spectator:
             return False
-        doomed = {actor}
+        removed = {actor}
         for other in self.actors.values():  # in the order of spawning: whoever is attached comes after its parent
-            if other.parent in doomed:
-                doomed.add(other)
-        for each in doomed:
+            if other.parent in removed:
+                removed.add(other)
+        for each in removed:
             if isinstance(each, Vehicle):
                 self.traffic.forget(each)
             del self.actors[each.id]
-        self._census = None
+        self._actor_index = None
         return True
 
     def step(self) -> list[Collision]:
@@ -172,7 +172,7 @@ class World:
         dt = self.settings.step
         self.frame += 1
         self.elapsed += dt
-        steered = [walker for walker in self.census.walkers if walker.steered]
+        steered = [walker for walker in self.actor_index.walkers if walker.steered]
         collisions = self._move()
         for _ in range(self.settings.pieces - 1):
             self.decide()
@@ -180,29 +180,29 @@ class World:
                 walker.steered = True
             known = {(hit.actor.id, hit.other.id) for hit in collisions}
             collisions += [hit for hit in self._move() if (hit.actor.id, hit.other.id) not in known]
-        for actor in self.census.riders:
+        for actor in self.actor_index.attached:
             if actor.parent is not None and actor.mount is not None:
-                _carry(actor, actor.parent, actor.mount, dt)
+                _move_attached(actor, actor.parent, actor.mount, dt)
         return collisions
 
     def decide(self) -> None:
         """The rest of a tick: drivers look at the world and set their controls for the next."""
-        self.traffic.step(self.census, self.settings.step / self.settings.pieces)
+        self.traffic.step(self.actor_index, self.settings.step / self.settings.pieces)
 
     def moment(self) -> Moment:
         """What the renderer needs to know of this tick."""
-        lights = {light.signal.object_id: light.state for light in self.census.lights}
-        return Moment(self.census.moving_table.now(), lights, self.weather.seen)
+        lights = {light.signal.object_id: light.state for light in self.actor_index.lights}
+        return Moment(self.actor_index.moving_table.now(), lights, self.weather.seen)
 
     def sensors(self) -> list[Sensor]:
-        return self.census.sensors
+        return self.actor_index.sensors
 
     def _move(self) -> list[Collision]:
         """Lights, vehicles and walkers, by one piece of a step."""
         dt = self.settings.step / self.settings.pieces
         for group in dict.fromkeys(self.signal_groups.values()):
             group.step(dt)
-        vehicles, walkers = self.census.vehicles, self.census.walkers
+        vehicles, walkers = self.actor_index.vehicles, self.actor_index.walkers
         before = {vehicle: vehicle.pose for vehicle in vehicles}
         step_vehicles(vehicles, dt)
         for walker in walkers:
@@ -234,9 +234,9 @@ class World:
             hits += [_hit(one, two), _hit(two, one)]
             for body, other in ((one, two), (two, one)):
                 # two autopilots that hooked each other may part again, or the street would stay blocked
-                locked = touching[one.id, two.id] > LOCKED and _driven(one) and _driven(two)
+                locked = touching[one.id, two.id] > LOCKED and _on_autopilot(one) and _on_autopilot(two)
                 if not locked and isinstance(body, Vehicle) and _approaches(body, other):
-                    stop_dead(body, before[body])
+                    stop_at(body, before[body])
         self._touching = touching
         for number, body in enumerate(bodies):
             if isinstance(body, Vehicle) and not body.autopilot and body.speed:
@@ -244,11 +244,11 @@ class World:
                 if thing is not None:
                     wall = Actor(0, f"static.{thing.kind}", thing.pose, tag=Tag(thing.tag))
                     hits.append(_hit(body, wall))
-                    stop_dead(body, before[body])
+                    stop_at(body, before[body])
         return hits
 
 
-def _carry(actor: Actor, parent: Actor, mount: Pose, dt: float) -> None:
+def _move_attached(actor: Actor, parent: Actor, mount: Pose, dt: float) -> None:
     """Take along what is attached to something that moves."""
     actor.pose = attached(parent.pose, mount)
     (x, y, z), (was_x, was_y, was_z) = parent.velocity, actor.velocity
@@ -261,7 +261,7 @@ def _approaches(body: Actor, other: Actor) -> bool:
     return body.velocity[0] * toward[0] + body.velocity[1] * toward[1] > 0.0
 
 
-def _driven(actor: Actor) -> bool:
+def _on_autopilot(actor: Actor) -> bool:
     return isinstance(actor, Vehicle) and actor.autopilot
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from carla_bridge.simulator.pictures.studio import Studio
+from carla_bridge.simulator.pictures.render_pool import RenderPool
 from carla_bridge.simulator.scene import Renderer
 from carla_bridge.simulator.server import SimulatorServer
 from carla_bridge.simulator.town.build import build_town
@@ -10,10 +10,10 @@ from carla_bridge.simulator.world import World
 
 
 async def serve() -> None:
-    studio = Studio("tests.support.failing_server:no_renderer")
-    await studio.open()
-    studio.furnish()
-    server = SimulatorServer(World(*build_town(0), 0), studio)
+    pool = RenderPool("tests.support.failing_server:no_renderer")
+    await pool.start()
+    pool.make_renderers()
+    server = SimulatorServer(World(*build_town(0), 0), pool)
     await server.start("127.0.0.1", 0)
     try:
         await server.serve_forever()

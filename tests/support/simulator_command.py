@@ -41,7 +41,7 @@ def port_of(process: "subprocess.Popen[str]") -> int:
     return int(line.split(":")[1].split(",")[0])
 
 
-def painters_of(process: "subprocess.Popen[str]", count: int = 2) -> list[psutil.Process]:
+def workers_of(process: "subprocess.Popen[str]", count: int = 2) -> list[psutil.Process]:
     """The drawing processes, as soon as there are so many of them."""
 
     def find() -> list[psutil.Process]:

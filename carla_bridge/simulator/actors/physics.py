@@ -131,7 +131,7 @@ def push(vehicle: Vehicle, change: Vector) -> None:
     set_velocity(vehicle, (vx + change[0], vy + change[1], 0.0))
 
 
-def stop_dead(vehicle: Vehicle, at: Pose) -> None:
+def stop_at(vehicle: Vehicle, at: Pose) -> None:
     """Put the vehicle back where it was before it hit something, at rest."""
     vehicle.pose = at
     vehicle.speed = vehicle.sideways = 0.0

@@ -176,7 +176,7 @@ def _preset(name: str, value: bool | int | float) -> Attribute:
     return Attribute(name, kinds[type(value)], str(value).lower())
 
 
-def _unheeded(camera: str) -> tuple[Attribute, ...]:
+def _without_effect(camera: str) -> tuple[Attribute, ...]:
     """What can be set of a camera without effect."""
     lens = tuple(_preset(name, value) for name, value in LENS.items())
     if camera != "rgb":
@@ -194,7 +194,7 @@ def _sensors() -> Iterable[Blueprint]:
             Attribute("fov", AttributeType.FLOAT, "90.0"),
             tick,
             _role(camera),
-            *_unheeded(camera),
+            *_without_effect(camera),
         )
         yield Blueprint(f"sensor.camera.{camera}", attributes)
     noise = (

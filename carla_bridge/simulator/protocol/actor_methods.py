@@ -230,8 +230,8 @@ def spawn(world: World, description: Any, transform: Any, parent: Any, attachmen
     wire.whole(attachment, "attachment type", 0, SPRING_ARM_GHOST)
     if socket:
         raise RefusedError(f"not served: attachment to the socket '{socket}'")
-    mother = None if parent is None else wire.whole(parent, "parent id")
-    return world.spawn(wire.text(name, "blueprint"), given, wire.pose(transform), mother)
+    parent_id = None if parent is None else wire.whole(parent, "parent id")
+    return world.spawn(wire.text(name, "blueprint"), given, wire.pose(transform), parent_id)
 
 
 def steer_walker(world: World, number: Any, transform: Any, speed: Any) -> None:

@@ -84,8 +84,8 @@ def _spawn(world: World, actors: ActorMethods, fields: Sequence[Any]) -> int:
     description, transform, parent, _, socket, after = _exactly(fields, 6)
     follow_ups = _listed(after, "do_after")
     optional = wire.items(parent, "parent")
-    mother = optional[1] if len(optional) == 2 and optional[0] else None
-    actor = spawn(world, description, transform, mother, RIGID, "" if mother is None else socket)
+    parent_id = optional[1] if len(optional) == 2 and optional[0] else None
+    actor = spawn(world, description, transform, parent_id, RIGID, "" if parent_id is None else socket)
     for command in follow_ups:
         # whatever goes wrong, the actor is there, and its id the only way to get rid of it
         try:

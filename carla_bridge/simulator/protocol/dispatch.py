@@ -10,10 +10,10 @@ from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.protocol.rpc import Caller
 from carla_bridge.simulator.protocol.wire import failure, success
 
-BARE = "apply_batch"
+UNWRAPPED = "apply_batch"
 """The one RPC whose result is not wrapped: it is a list with the response to each command."""
 
-MOST_COMPLAINTS = 1000
+MOST_LOGGED_REFUSALS = 1000
 """Different refusals that are logged, each once."""
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Dispatcher:
 
     def __init__(self, *services: object) -> None:
         self._methods = method_table(*services)
-        self._complained: set[str] = set()
+        self._logged: set[str] = set()
 
     async def __call__(self, caller: Caller, name: str, arguments: list[Any]) -> object:
         # the first argument only says whether the client waits for the answer
@@ -64,20 +64,20 @@ class Dispatcher:
                 raise RefusedError(f"not served: {name}")
             result = await method.call(caller, given)
         except RefusedError as refusal:
-            complaint = f"{name}: {refusal}" if method is not None else str(refusal)
-            if complaint not in self._complained and len(self._complained) < MOST_COMPLAINTS:
-                self._complained.add(complaint)
-                log.warning(complaint)
+            sentence = f"{name}: {refusal}" if method is not None else str(refusal)
+            if sentence not in self._logged and len(self._logged) < MOST_LOGGED_REFUSALS:
+                self._logged.add(sentence)
+                log.warning(sentence)
             return _failed(name, given, str(refusal))
         except Exception:
             log.exception("internal error in %s", name)
             return _failed(name, given, f"internal error in {name}")
-        return result if name == BARE else success(result)
+        return result if name == UNWRAPPED else success(result)
 
 
 def _failed(name: str, given: list[Any], message: str) -> object:
     """The failure of a call, in the shape of its result: of a batch that could not be run, every command failed."""
     answer = failure(message)
-    if name != BARE:
+    if name != UNWRAPPED:
         return answer
     return [answer] * (len(given[0]) if given and isinstance(given[0], list) else 1)

@@ -35,7 +35,7 @@ class Subscriber(asyncio.Protocol):
 
     def __init__(self, hub: "StreamHub") -> None:
         self._hub = hub
-        self._greeting = b""
+        self._handshake = b""
         self._pending: deque[bytes] = deque()
         self._writable = True
         self._transport: asyncio.Transport
@@ -57,10 +57,10 @@ class Subscriber(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.stream is not None:
             return  # nothing more is expected; whatever it is, it is not kept
-        self._greeting += data[:4]
-        if len(self._greeting) >= 4:
+        self._handshake += data[:4]
+        if len(self._handshake) >= 4:
             self._deadline.cancel()
-            self.stream = struct.unpack("<I", self._greeting[:4])[0]
+            self.stream = struct.unpack("<I", self._handshake[:4])[0]
             self._hub.joined(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -113,7 +113,7 @@ class StreamHub:
         self._streams: dict[int, list[Subscriber]] = {}
         self._expected: deque[tuple[int, float, asyncio.Event]] = deque(maxlen=MOST_EXPECTED)
         """Streams whose tokens have been handed out, with the time of that."""
-        self._greetings: dict[int, bytes] = {}
+        self._first_messages: dict[int, bytes] = {}
         self._departure: tuple[int, asyncio.Event] | None = None
         self._server: asyncio.Server | None = None
         self.port = 0
@@ -130,9 +130,9 @@ class StreamHub:
         for subscriber in list(self.connections):
             subscriber.close()
 
-    def greet(self, stream: int, message: bytes) -> None:
+    def set_first_message(self, stream: int, message: bytes) -> None:
         """Remember the message that a new subscriber of the stream gets at once."""
-        self._greetings[stream] = message
+        self._first_messages[stream] = message
 
     def expect(self, stream: int) -> None:
         """A client has asked for this stream's token and will subscribe in a moment."""
@@ -147,9 +147,9 @@ class StreamHub:
                 come.set()
                 self._expected.remove(promise)
                 break
-        greeting = self._greetings.get(subscriber.stream)
-        if greeting is not None:
-            subscriber.send(greeting)
+        first = self._first_messages.get(subscriber.stream)
+        if first is not None:
+            subscriber.send(first)
 
     def left(self, subscriber: Subscriber) -> None:
         others = self._streams.get(subscriber.stream) if subscriber.stream is not None else None
@@ -165,7 +165,7 @@ class StreamHub:
         if stream in self._streams:
             self._departure = (stream, asyncio.Event())
 
-    async def departure(self) -> None:
+    async def await_departure(self) -> None:
         """Wait, within bounds, for a client to drop a stream as expected."""
         if self._departure is not None:
             with contextlib.suppress(TimeoutError):
@@ -182,7 +182,7 @@ class StreamHub:
             for subscriber in subscribers:
                 subscriber.send(copy)
 
-    async def settle(self) -> None:
+    async def wait_for_subscribers(self) -> None:
         """Wait, within bounds, for promised subscriptions and for room in every queue."""
         recently = asyncio.get_running_loop().time() - HANDSHAKE
         waiting = [asyncio.ensure_future(come.wait()) for _, since, come in self._expected if since > recently]

@@ -71,7 +71,7 @@ class TrafficManagerMethods:
         settings.speed_difference, settings.desired_speed = difference, None
 
     def set_global_percentage_speed_difference(self, percentage: Any) -> None:
-        self._traffic.general.speed_difference = wire.number(percentage, "percentage")
+        self._traffic.settings.speed_difference = wire.number(percentage, "percentage")
 
     def set_desired_speed(self, vehicle: Any, speed: Any) -> None:
         """Replaces a percentage of the limit, as with CARLA."""
@@ -82,13 +82,13 @@ class TrafficManagerMethods:
         self._settings(vehicle).lane_offset = wire.number(offset, "offset")
 
     def set_global_lane_offset(self, offset: Any) -> None:
-        self._traffic.general.lane_offset = wire.number(offset, "offset")
+        self._traffic.settings.lane_offset = wire.number(offset, "offset")
 
     def set_distance_to_leading_vehicle(self, vehicle: Any, distance: Any) -> None:
         self._settings(vehicle).distance = wire.number(distance, "distance")
 
     def set_global_distance_to_leading_vehicle(self, distance: Any) -> None:
-        self._traffic.general.distance = wire.number(distance, "distance")
+        self._traffic.settings.distance = wire.number(distance, "distance")
 
     def set_percentage_running_light(self, vehicle: Any, percentage: Any) -> None:
         self._settings(vehicle).ignore_lights = wire.number(percentage, "percentage")

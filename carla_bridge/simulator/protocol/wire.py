@@ -102,7 +102,7 @@ def weather(value: Any) -> WeatherParameters:
     return WeatherParameters(tuple(numbers[:14]))
 
 
-class _Beginning(reprlib.Repr):
+class _ShortRepr(reprlib.Repr):
     """Looks at no more of a value than it shows: clients may send millions of things where one is expected."""
 
     def repr_bytes(self, value: bytes, level: int) -> str:
@@ -115,10 +115,10 @@ class _Beginning(reprlib.Repr):
         return "<extension>"
 
 
-_beginning = _Beginning()
+_short_repr = _ShortRepr()
 
 
 def shown(value: object) -> str:
     """A value in a sentence."""
-    text = _beginning.repr(value)
+    text = _short_repr.repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -80,7 +80,7 @@ class WorldMethods:
         if wire.flag(reset_settings, "reset_settings"):
             self._world.settings = EpisodeSettings()
         self._world.start_episode()
-        self._hub.greet(WORLD_STREAM, WorldStateWriter(self._world).message(map_changed=True))
+        self._hub.set_first_message(WORLD_STREAM, WorldStateWriter(self._world).message(map_changed=True))
         self._hub.expect_departure(WORLD_STREAM)
         self._changed()
 

@@ -4,7 +4,7 @@ import struct
 import time
 
 from carla_bridge.simulator.actors.actor import Actor, TrafficLight, TrafficSign, Vehicle, Walker
-from carla_bridge.simulator.actors.census import Census
+from carla_bridge.simulator.actors.actor_index import ActorIndex
 from carla_bridge.simulator.protocol.messages import SensorType, header
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.world import World
@@ -29,13 +29,13 @@ class WorldStateWriter:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._census: Census | None = None
+        self._actor_index: ActorIndex | None = None
 
     def message(self, map_changed: bool) -> bytes:
         """All actors at the present frame, with the length in front."""
         world = self._world
-        if world.census is not self._census:
-            self._census = world.census
+        if world.actor_index is not self._actor_index:
+            self._actor_index = world.actor_index
             self._lay_out()
         self._write_start(map_changed)
         buffer = self._buffer

@@ -17,7 +17,7 @@ _KEPT_LOOKS = 1500
 
 
 @dataclass
-class _Figure:
+class _ActorNode:
     """An actor at one level of detail."""
 
     look: Look
@@ -37,11 +37,11 @@ class Scene:
     thickness: NDArray[np.float64]
 
 
-class Cast:
+class ActorNodes:
     """Keeps a node per actor and level of detail, and forgets those whose actor is gone."""
 
     def __init__(self) -> None:
-        self._figures: dict[tuple[int, bool], _Figure] = {}
+        self._nodes: dict[tuple[int, bool], _ActorNode] = {}
         self._geoms: dict[Look, list[tuple[list[tuple[Geom, RenderState]], int]]] = {}
 
     def scene(self, moving: MovingObjects) -> Scene:
@@ -49,9 +49,9 @@ class Cast:
         positions, extents = moving.positions, moving.extents
         axes = rotations(moving.rotations)
         centres = positions + axes[:, :, 2] * extents[:, 2:]
-        if len(self._figures) > 2 * len(moving) + 64:
+        if len(self._nodes) > 2 * len(moving) + 64:
             present = set(moving.ids)
-            self._figures = {key: figure for key, figure in self._figures.items() if key[0] in present}
+            self._nodes = {key: node for key, node in self._nodes.items() if key[0] in present}
         return Scene(
             moving,
             centres,
@@ -62,18 +62,18 @@ class Cast:
             2 * np.minimum(extents[:, 2], extents[:, :2].max(axis=1, initial=0)),
         )
 
-    def figure(self, scene: Scene, index: int, near: bool) -> list[VisiblePart]:
+    def parts(self, scene: Scene, index: int, near: bool) -> list[VisiblePart]:
         """The parts of one actor, in place."""
         actor = scene.moving[index]
         look = look_of(actor, near)
-        figure = self._figures.get((actor.actor_id, near))
-        if figure is None or figure.look != look:
-            figure = _Figure(look, self._parts(look, actor.actor_id % 65536))
-            self._figures[actor.actor_id, near] = figure
+        node = self._nodes.get((actor.actor_id, near))
+        if node is None or node.look != look:
+            node = _ActorNode(look, self._parts(look, actor.actor_id % 65536))
+            self._nodes[actor.actor_id, near] = node
         place = transform(scene.axes[index], scene.positions[index])
-        for part in figure.parts:
+        for part in node.parts:
             part.node.set_transform(place)
-        return figure.parts
+        return node.parts
 
     def _parts(self, look: Look, object_id: int) -> list[VisiblePart]:
         if look not in self._geoms:

@@ -24,8 +24,8 @@ from carla_bridge.simulator.rendering.light import Light, Rgb
 from carla_bridge.simulator.rendering.occlusion import Screen
 from carla_bridge.simulator.rendering.rays import Image, rays_of
 from carla_bridge.simulator.rendering.sky import Sky
-from carla_bridge.simulator.rendering.visible import Identified
-from carla_bridge.simulator.scene import Finished, Town
+from carla_bridge.simulator.rendering.visible import IdentifiedFrame
+from carla_bridge.simulator.scene import ColourAndDepth, Town
 
 FARTHEST = 1000.0
 """CARLA's depth camera ends here; so does ours."""
@@ -60,7 +60,7 @@ class Compositor:
             lay_shadows(cover, scene, camera, screen, light)
         return Backdrop(rays.nearness_of_ground(), cover, self._sky.colours(rays, light))
 
-    def finish(self, drawn: Identified, backdrop: Backdrop, light: Light) -> Finished:
+    def finish(self, drawn: IdentifiedFrame, backdrop: Backdrop, light: Light) -> ColourAndDepth:
         """Every pixel times a gain plus an added light: shadows and stains, water, lit windows, and the air."""
         depth = metres(drawn.steps, backdrop.nearness)
         np.minimum(depth, np.float32(FARTHEST), out=depth)
@@ -86,7 +86,7 @@ class Compositor:
         bgra = _bytes(cv2.merge([*planes, np.full(depth.shape, 255, np.uint8)]))
         up = slice(len(backdrop.sky))
         cv2.copyTo(backdrop.sky, (drawn.codes[up] == Tag.SKY).view(np.uint8), bgra[up])
-        return Finished(bgra, depth)
+        return ColourAndDepth(bgra, depth)
 
 
 def _through_air(depth: Image, light: Light) -> Image:

@@ -15,8 +15,8 @@ from carla_bridge.simulator.catalogue.kinds import SurfaceKind
 from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.culling import Cell, Culling, cell_at, placed
+from carla_bridge.simulator.rendering.engine_lights import BakedLight
 from carla_bridge.simulator.rendering.geoms import joined, shares, stream
-from carla_bridge.simulator.rendering.lamps import BakedLight
 from carla_bridge.simulator.rendering.mesh import Colour, Mesh, join, polygon, quads
 from carla_bridge.simulator.rendering.occlusion import Screen
 from carla_bridge.simulator.scene import Surface

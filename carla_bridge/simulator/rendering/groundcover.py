@@ -10,7 +10,7 @@ from carla_bridge.simulator.rendering.light import Light
 from carla_bridge.simulator.rendering.noise import WrappedTile, fractal_tile
 from carla_bridge.simulator.rendering.rays import Image, Rays
 from carla_bridge.simulator.rendering.shade import METRES_PER_CELL, PLAIN, GroundPlan
-from carla_bridge.simulator.rendering.visible import Identified
+from carla_bridge.simulator.rendering.visible import IdentifiedFrame
 from carla_bridge.simulator.scene import Town
 
 _FARTHEST = 1000.0
@@ -56,7 +56,7 @@ class GroundCover:
         self._add_grain(factor, ground, distance)
         return Cover(band, factor, distance)
 
-    def lay(self, cover: Cover, gain: Image, drawn: Identified, light: Light) -> Image | None:
+    def lay(self, cover: Cover, gain: Image, drawn: IdentifiedFrame, light: Light) -> Image | None:
         """Multiply the gain of ground pixels by what lies there.
 
         Returns how far wet ones mirror the sky, the more the farther, or nothing if all is dry.

@@ -13,7 +13,7 @@ from carla_bridge.simulator.rendering.geoms import geom, surface_state
 from carla_bridge.simulator.rendering.mesh import Piece
 from carla_bridge.simulator.rendering.meshes import traffic_signs
 from carla_bridge.simulator.rendering.occlusion import Screen
-from carla_bridge.simulator.rendering.shapes import ShapeBook
+from carla_bridge.simulator.rendering.shapes import ShapeTable
 from carla_bridge.simulator.scene import StaticObject
 
 OTHER_LOOKS = 4
@@ -31,7 +31,7 @@ class VisiblePart:
 
 
 @dataclass(frozen=True)
-class Whereabouts:
+class InstanceBounds:
     """Where some of the things are."""
 
     numbers: NDArray[np.int64]
@@ -47,7 +47,7 @@ class StaticInstances:
     def __init__(self, things: Sequence[StaticObject]) -> None:
         self._things = [thing for thing in things if thing.object_id]
         self._is_light = [thing.kind == ObjectKind.TRAFFIC_LIGHT.value for thing in self._things]
-        self._book = ShapeBook()
+        self._shapes = ShapeTable()
         self._pieces: dict[tuple[object, ...], list[Piece]] = {}
         self._parts: dict[tuple[int, int], VisiblePart] = {}
         sizes = np.array([thing.size for thing in self._things]).reshape(-1, 3)
@@ -58,10 +58,10 @@ class StaticInstances:
         self.around = lru_cache(_KEPT)(self._around)
         """What may be seen from a screen's place, whichever way one looks."""
 
-    def _around(self, screen: Screen) -> Whereabouts:
+    def _around(self, screen: Screen) -> InstanceBounds:
         hidden = screen.hides(self._centres, self._radii, self._centres[:, 2] + self._radii)
         found = np.flatnonzero(~hidden)
-        return Whereabouts(found, self._centres[found], self._radii[found], self._thickness[found])
+        return InstanceBounds(found, self._centres[found], self._radii[found], self._thickness[found])
 
     def part(self, number: int, lights: Mapping[int, int], near: bool) -> VisiblePart:
         """One object: a traffic light in its state, anything else near or far."""
@@ -82,7 +82,7 @@ class StaticInstances:
     def _shaped(self, thing: StaticObject, state: int, near: bool) -> list[Piece]:
         if thing.kind == ObjectKind.TRAFFIC_LIGHT.value:
             return traffic_signs.traffic_light(thing, state)
-        shape = self._book.shape(thing.kind)
+        shape = self._shapes.shape(thing.kind)
         return shape.near(thing) if near or shape.far is None else shape.far(thing)
 
 

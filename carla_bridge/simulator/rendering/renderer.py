@@ -5,19 +5,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
-from carla_bridge.simulator.rendering.actor_nodes import Cast
+from carla_bridge.simulator.rendering.actor_nodes import ActorNodes
 from carla_bridge.simulator.rendering.camera import pinhole
 from carla_bridge.simulator.rendering.composite import Backdrop, Compositor
 from carla_bridge.simulator.rendering.engine import Engine
+from carla_bridge.simulator.rendering.engine_lights import EngineLights, baked
 from carla_bridge.simulator.rendering.ground import Ground, define_bins
 from carla_bridge.simulator.rendering.instances import StaticInstances
-from carla_bridge.simulator.rendering.lamps import Lamps, baked
 from carla_bridge.simulator.rendering.light import Light, light_of
 from carla_bridge.simulator.rendering.occlusion import Occluders
-from carla_bridge.simulator.rendering.statics import Scenery
+from carla_bridge.simulator.rendering.statics import StaticScenery
 from carla_bridge.simulator.rendering.textures import make_textures
-from carla_bridge.simulator.rendering.visible import Identified, Instances
-from carla_bridge.simulator.scene import CameraView, Finished, Moment, Picture, Town, Weather
+from carla_bridge.simulator.rendering.visible import IdentifiedFrame, Instances
+from carla_bridge.simulator.scene import CameraView, ColourAndDepth, Moment, Picture, Town, Weather
 
 _MARGIN = 8
 """Columns drawn beside a strip and thrown away, so that what is worked out smoothly is smooth across strips."""
@@ -31,11 +31,11 @@ class PandaRenderer:
         define_bins()
         self._ground = Ground(self._engine.root, town.surfaces)
         self._occluders = Occluders(town.objects)
-        self._scenery = Scenery(self._engine.root, town.objects, make_textures())
-        self._cast = Cast()
-        self._instances = Instances(self._engine, StaticInstances(town.objects), self._cast)
+        self._scenery = StaticScenery(self._engine.root, town.objects, make_textures())
+        self._actors = ActorNodes()
+        self._instances = Instances(self._engine, StaticInstances(town.objects), self._actors)
         self._compositor = Compositor(town)
-        self._lamps = Lamps(self._engine.root)
+        self._lights = EngineLights(self._engine.root)
         self._weather = Weather()
         self._set_light()
         self._beside = ThreadPoolExecutor(1, "backdrop")
@@ -47,7 +47,7 @@ class PandaRenderer:
             self._weather = moment.weather
             self._set_light()
         light, still = self._light, self._still
-        scene = self._cast.scene(moment.moving)
+        scene = self._actors.scene(moment.moving)
         pictures = []
         for view in views:
             camera = pinhole(replace(view, columns=_widened(view)))
@@ -61,14 +61,16 @@ class PandaRenderer:
             pictures.append(Picture(drawn.identities[:, kept], partial(self._finish, drawn, backdrop, light, kept)))
         return pictures
 
-    def _finish(self, drawn: Identified, backdrop: "Future[Backdrop]", light: Light, kept: slice) -> Finished:
+    def _finish(
+        self, drawn: IdentifiedFrame, backdrop: "Future[Backdrop]", light: Light, kept: slice
+    ) -> ColourAndDepth:
         finished = self._compositor.finish(drawn, backdrop.result(), light)
-        return Finished(finished.bgra[:, kept], finished.depth[:, kept])
+        return ColourAndDepth(finished.bgra[:, kept], finished.depth[:, kept])
 
     def _set_light(self) -> None:
         self._light = light_of(self._weather)
         self._still = baked(self._light)
-        self._lamps.shine(self._light)
+        self._lights.set(self._light)
 
     def close(self) -> None:
         """Release buffers and the engine."""

@@ -76,7 +76,7 @@ def _shapes() -> dict[ObjectKind, Shape]:
     }
 
 
-class ShapeBook:
+class ShapeTable:
     """Shapes by kind."""
 
     def __init__(self) -> None:

@@ -9,17 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from carla_bridge.simulator.actors.actor import TrafficLight, Vehicle, VehicleControl
-from carla_bridge.simulator.actors.census import Census
+from carla_bridge.simulator.actors.actor_index import ActorIndex
 from carla_bridge.simulator.actors.physics import FULL_BRAKE, steering_locks
 from carla_bridge.simulator.town.path import Floats
 from carla_bridge.simulator.town.road_network import LaneId, RoadNetwork
 from carla_bridge.simulator.town.road_signals import STOP_LINE
 from carla_bridge.simulator.traffic.driver import Driver, DriverSettings
-from carla_bridge.simulator.traffic.driver_columns import Build, Crowd, Motion
-from carla_bridge.simulator.traffic.junctions import CrossingGuard
+from carla_bridge.simulator.traffic.driver_columns import Motion, RoadUsers, VehicleTraits
+from carla_bridge.simulator.traffic.driver_targets import DriverTargets, TrafficSettings
+from carla_bridge.simulator.traffic.junctions import JunctionPermits
 from carla_bridge.simulator.traffic.keeping_distance import (
     COMFORT_BRAKE,
-    PANIC,
+    EMERGENCY_BRAKE,
     SPACING,
     Paths,
     close_pairs,
@@ -27,7 +28,6 @@ from carla_bridge.simulator.traffic.keeping_distance import (
 )
 from carla_bridge.simulator.traffic.lane_changes import LaneChanges
 from carla_bridge.simulator.traffic.route_table import SAMPLES, Places, RouteTable
-from carla_bridge.simulator.traffic.wishes import General, Wishes
 
 AT_LIGHT = STOP_LINE + 6.0
 """Metres before the end of the lane within which a vehicle counts as being at the light."""
@@ -35,41 +35,41 @@ LEAD = 0.15
 """Seconds ahead of the vehicle at which the path's curvature is taken for steering."""
 
 
-class Motorists:
+class ActiveDrivers:
     """Those who drive in one tick, with what can be kept until others do."""
 
-    def __init__(self, drivers: list[Driver], census: Census, general: General) -> None:
+    def __init__(self, drivers: list[Driver], actor_index: ActorIndex, settings: TrafficSettings) -> None:
         self.drivers = drivers
-        self.census = census
-        self.build = Build(drivers)
-        self.crowd = Crowd(census.vehicles, census.walkers)
+        self.actor_index = actor_index
+        self.traits = VehicleTraits(drivers)
+        self.road_users = RoadUsers(actor_index.vehicles, actor_index.walkers)
         self.routes = RouteTable(drivers)
-        self.wishes = Wishes(self.build, [driver.settings for driver in drivers], general)
-        seats = {vehicle.id: number for number, vehicle in enumerate(census.vehicles)}
-        self.seats = np.array([seats[driver.vehicle.id] for driver in drivers])
+        self.targets = DriverTargets(self.traits, [driver.settings for driver in drivers], settings)
+        vehicle_rows = {vehicle.id: number for number, vehicle in enumerate(actor_index.vehicles)}
+        self.vehicle_rows = np.array([vehicle_rows[driver.vehicle.id] for driver in drivers])
         """Where among all vehicles the drivers' are."""
-        self.foreign = self.build.ids[:, None] != self.crowd.owners
+        self.foreign = self.traits.ids[:, None] != self.road_users.owners
         """(n, discs): which are not the driver's own."""
 
 
 class Traffic:
     """All autopilots of an episode."""
 
-    def __init__(self, network: RoadNetwork, lights: list[TrafficLight], general: General) -> None:
-        self.general = general
+    def __init__(self, network: RoadNetwork, lights: list[TrafficLight], settings: TrafficSettings) -> None:
+        self.settings = settings
         self._network = network
         self._lights: dict[LaneId, TrafficLight] = {lane: light for light in lights for lane in light.signal.lanes}
         self._registered = 0
         self._frame = 0
         self.drivers: dict[int, Driver] = {}
         self._settings: dict[int, DriverSettings] = {}
-        self._guard = CrossingGuard(self._lights)
+        self._permits = JunctionPermits(self._lights)
         self._lane_changes = LaneChanges()
-        self._motorists: Motorists | None = None
+        self._active: ActiveDrivers | None = None
 
     def reseed(self, seed: int) -> None:
         """Make the future of all drivers depend on this seed."""
-        self.general.seed = seed
+        self.settings.seed = seed
         self._registered = self._frame = 0
         for driver in self.drivers.values():
             driver.random = self._next_random()
@@ -92,7 +92,7 @@ class Traffic:
     def unregister(self, vehicle: Vehicle) -> None:
         vehicle.autopilot = False
         if self.drivers.pop(vehicle.id, None) is not None:
-            self._guard.forget(vehicle.id)
+            self._permits.forget(vehicle.id)
 
     def forget(self, vehicle: Vehicle) -> None:
         """The vehicle is gone for good."""
@@ -103,51 +103,51 @@ class Traffic:
         """Somebody moved the vehicle: its driver has to find out where it is."""
         driver = self.drivers.get(vehicle.id)
         if driver is not None:
-            self._guard.forget(vehicle.id)
+            self._permits.forget(vehicle.id)
             driver.find_lane()
 
-    def step(self, census: Census, dt: float) -> None:
+    def step(self, actor_index: ActorIndex, dt: float) -> None:
         """Set the controls of every autopilot vehicle, and what every vehicle knows of limits and lights."""
         self._frame += 1
-        for vehicle in census.vehicles:
+        for vehicle in actor_index.vehicles:
             if not vehicle.autopilot:
-                self._inform(vehicle)
+                self._update_limit_and_light(vehicle)
         drivers = [driver for driver in self.drivers.values() if driver.vehicle.simulates_physics]
         if not drivers:
             return
-        motorists = self._assembled(drivers, census)
-        everybody = Motion.of(census.vehicles)
-        motion = everybody.only(motorists.seats)
-        locate(motorists, motion)
-        self._lane_changes.consider(drivers, census.vehicles, self._frame, dt)
-        motorists.routes.refresh()
-        paths, bends, desired = _look_ahead(motorists, motion.speed)
-        acceleration = _free_road(motion.speed, desired, motorists.build.strength)
-        discs = motorists.crowd.discs(everybody)
-        close = close_pairs(motion, discs, motorists.foreign)
-        _excuse(drivers, motorists.crowd, close)
-        wished = motorists.wishes.distance
-        keep_distance(close, motorists.build, motion.speed, wished, paths, motorists.crowd, discs, acceleration)
-        for number, (driver, gap) in enumerate(zip(drivers, self._guard.gaps(drivers), strict=True)):
+        active = self._active_drivers(drivers, actor_index)
+        everybody = Motion.of(actor_index.vehicles)
+        motion = everybody.only(active.vehicle_rows)
+        locate(active, motion)
+        self._lane_changes.consider(drivers, actor_index.vehicles, self._frame, dt)
+        active.routes.refresh()
+        paths, bends, desired = _look_ahead(active, motion.speed)
+        acceleration = _free_road(motion.speed, desired, active.traits.free_acceleration)
+        discs = active.road_users.discs(everybody)
+        close = close_pairs(motion, discs, active.foreign)
+        _drop_ignored(drivers, active.road_users, close)
+        gaps = active.targets.distance
+        keep_distance(close, active.traits, motion.speed, gaps, paths, active.road_users, discs, acceleration)
+        for number, (driver, gap) in enumerate(zip(drivers, self._permits.gaps(drivers), strict=True)):
             if gap is not None:
                 wanted = _stop_within(gap, driver.vehicle.speed)
                 acceleration[number] = min(acceleration[number], wanted)
-        steer = _steering(motorists, motion, bends)
-        self._control(drivers, steer, *_pedals(motorists.build, motion.speed, acceleration))
+        steer = _steering(active, motion, bends)
+        self._control(drivers, steer, *_pedals(active.traits, motion.speed, acceleration))
 
-    def _assembled(self, drivers: list[Driver], census: Census) -> Motorists:
+    def _active_drivers(self, drivers: list[Driver], actor_index: ActorIndex) -> ActiveDrivers:
         """Those of the last tick if nobody has come or gone, with everything changed that clients changed."""
-        if self._motorists is None or self._motorists.census is not census or self._motorists.drivers != drivers:
-            self._motorists = Motorists(drivers, census, self.general)
-        self._motorists.routes.refresh()
-        self._motorists.wishes.refresh()
-        return self._motorists
+        if self._active is None or self._active.actor_index is not actor_index or self._active.drivers != drivers:
+            self._active = ActiveDrivers(drivers, actor_index, self.settings)
+        self._active.routes.refresh()
+        self._active.targets.refresh()
+        return self._active
 
     def _next_random(self) -> np.random.Generator:
         self._registered += 1
-        return np.random.default_rng([self.general.seed, self._registered])
+        return np.random.default_rng([self.settings.seed, self._registered])
 
-    def _inform(self, vehicle: Vehicle) -> None:
+    def _update_limit_and_light(self, vehicle: Vehicle) -> None:
         pose = vehicle.pose
         lane, s, aside = self._network.nearest(pose.x, pose.y, radians(pose.yaw))
         if aside < 3.0:
@@ -166,33 +166,33 @@ class Traffic:
             vehicle.waits_at = self._lights.get(lane.id) if near else None
 
 
-def locate(motorists: Motorists, motion: Motion) -> None:
+def locate(active: ActiveDrivers, motion: Motion) -> None:
     """Find out how far every vehicle has come along its route; the rear axle is what follows the path."""
-    back = motorists.build.wheelbase / 2
-    places: Places = motorists.routes.locate(motion.x - back * motion.cos, motion.y - back * motion.sin, back)
+    back = active.traits.wheelbase / 2
+    places: Places = active.routes.locate(motion.x - back * motion.cos, motion.y - back * motion.sin, back)
     columns = (column.tolist() for column in places)
-    for driver, is_lost, *place in zip(motorists.drivers, *columns, strict=True):
+    for driver, is_lost, *place in zip(active.drivers, *columns, strict=True):
         if is_lost:
             driver.find_lane()
         else:
             driver.arrive(*place)
 
 
-def _look_ahead(motorists: Motorists, speeds: Floats) -> tuple[Paths, Floats, Floats]:
+def _look_ahead(active: ActiveDrivers, speeds: Floats) -> tuple[Paths, Floats, Floats]:
     """The road before each driver, its curvature where the vehicle steers, and the speed to aim for."""
     leads = (LEAD * speeds).tolist()
-    glances = [driver.glance(lead) for driver, lead in zip(motorists.drivers, leads, strict=True)]
-    first, gap, bends = zip(*glances, strict=True)
-    x, y, yaw, _, limit, in_bend = motorists.routes.ahead(np.array(first))
+    rows = [driver.look_ahead(lead) for driver, lead in zip(active.drivers, leads, strict=True)]
+    first, gap, bends = zip(*rows, strict=True)
+    x, y, yaw, _, limit, in_bend = active.routes.ahead(np.array(first))
     distance = np.array(gap)[:, None] + _SAMPLE_DISTANCES
-    wishes = motorists.wishes
-    limit *= wishes.share_of_limit[:, None]
-    if wishes.any_top:
-        limit = np.where(np.isnan(wishes.top)[:, None], limit, wishes.top[:, None])
-    for number, driver in enumerate(motorists.drivers):
-        offset: Floats | float = wishes.offset[number]
+    targets = active.targets
+    limit *= targets.share_of_limit[:, None]
+    if targets.any_speed:
+        limit = np.where(np.isnan(targets.speed)[:, None], limit, targets.speed[:, None])
+    for number, driver in enumerate(active.drivers):
+        offset: Floats | float = targets.offset[number]
         if driver.changing:
-            offset = offset + driver.gliding(distance[number])
+            offset = offset + driver.lateral_shift(distance[number])
         elif not offset:
             continue
         x[number] -= offset * np.sin(yaw[number])
@@ -203,51 +203,51 @@ def _look_ahead(motorists: Motorists, speeds: Floats) -> tuple[Paths, Floats, Fl
     return Paths(x, y, yaw, distance), np.array(bends), desired
 
 
-def _excuse(drivers: list[Driver], crowd: Crowd, close: NDArray[np.bool_]) -> None:
+def _drop_ignored(drivers: list[Driver], road_users: RoadUsers, close: NDArray[np.bool_]) -> None:
     """Take out what a driver was told to ignore."""
     for number, driver in enumerate(drivers):
         settings = driver.settings
         if settings.not_avoided:
-            close[number] &= ~np.isin(crowd.owners, list(settings.not_avoided))
+            close[number] &= ~np.isin(road_users.owners, list(settings.not_avoided))
         if settings.ignore_vehicles > 0 and 100 * driver.random.random() < settings.ignore_vehicles:
-            close[number, : crowd.first_walker] = False
+            close[number, : road_users.first_walker] = False
         if settings.ignore_walkers > 0 and 100 * driver.random.random() < settings.ignore_walkers:
-            close[number, crowd.first_walker :] = False
+            close[number, road_users.first_walker :] = False
 
 
-def _steering(motorists: Motorists, motion: Motion, bends: Floats) -> Floats:
+def _steering(active: ActiveDrivers, motion: Motion, bends: Floats) -> Floats:
     """Shares of the lock: follow the path's curvature, and pull back what is off within a few metres."""
-    heading = np.array([driver.heading for driver in motorists.drivers])
-    aside = np.array([driver.aside for driver in motorists.drivers])
-    wanted_aside, slope = motorists.wishes.offset.copy(), np.zeros(len(aside))
-    for number, driver in enumerate(motorists.drivers):
+    heading = np.array([driver.heading for driver in active.drivers])
+    aside = np.array([driver.aside for driver in active.drivers])
+    wanted_aside, slope = active.targets.offset.copy(), np.zeros(len(aside))
+    for number, driver in enumerate(active.drivers):
         if driver.changing:
-            here, soon = driver.gliding(np.array([0.0, 1.0])).tolist()
+            here, soon = driver.lateral_shift(np.array([0.0, 1.0])).tolist()
             wanted_aside[number] += here
             slope[number] = soon - here
     astray = (motion.yaw - heading - slope + pi) % (2 * pi) - pi
     reach = 1.8 + 0.45 * np.abs(motion.speed)
     wanted = bends - 2.0 * astray / reach - (aside - wanted_aside) / reach**2
-    build = motorists.build
-    wheels = np.arctan(np.clip(wanted * build.wheelbase, -1.8, 1.8))
-    shares: Floats = np.clip(wheels / steering_locks(build.steering_lock, motion.speed), -1.0, 1.0)
+    traits = active.traits
+    wheels = np.arctan(np.clip(wanted * traits.wheelbase, -1.8, 1.8))
+    shares: Floats = np.clip(wheels / steering_locks(traits.steering_lock, motion.speed), -1.0, 1.0)
     return shares
 
 
-def _pedals(build: Build, speeds: Floats, acceleration: Floats) -> tuple[Floats, Floats]:
+def _pedals(traits: VehicleTraits, speeds: Floats, acceleration: Floats) -> tuple[Floats, Floats]:
     """Throttle and brake that give the accelerations."""
     # plain numbers, as in the physics: NumPy rounds their squares differently
-    left = [1.0 - (speed / top) ** 2 for speed, top in zip(speeds.tolist(), build.top_speed, strict=True)]
-    at_full_throttle = build.acceleration * left
+    left = [1.0 - (speed / top) ** 2 for speed, top in zip(speeds.tolist(), traits.top_speed, strict=True)]
+    at_full_throttle = traits.acceleration * left
     throttle = np.minimum(1.0, (acceleration + 0.15 + 0.0006 * speeds**2) / np.maximum(at_full_throttle, 0.1))
     brake = np.clip((-acceleration - 0.45) / FULL_BRAKE, 0.0, 1.0)
     standing = np.where(np.abs(speeds) < 0.15, 1.0, brake)
     return np.where(acceleration > 0.0, throttle, 0.0), np.where(acceleration > 0.0, 0.0, standing)
 
 
-def _free_road(speeds: Floats, desired: Floats, strength: Floats) -> Floats:
+def _free_road(speeds: Floats, desired: Floats, free_acceleration: Floats) -> Floats:
     """Acceleration towards the desired speed when nothing is in the way."""
-    faster = strength * (1.0 - (speeds / np.maximum(desired, 0.5)) ** 4)
+    faster = free_acceleration * (1.0 - (speeds / np.maximum(desired, 0.5)) ** 4)
     slower = np.maximum(2.0 * (desired - speeds), -1.6 * COMFORT_BRAKE)
     return np.where(speeds > desired, slower, faster)
 
@@ -255,10 +255,10 @@ def _free_road(speeds: Floats, desired: Floats, strength: Floats) -> Floats:
 def _stop_within(gap: float, speed: float) -> float:
     """Deceleration that ends at the stop line."""
     if gap <= 0.3:
-        return PANIC if speed > 0.5 else -2.0
+        return EMERGENCY_BRAKE if speed > 0.5 else -2.0
     if speed < 0.3 and gap > 1.5:
         return 0.6
-    return max(PANIC, -(speed**2) / (2.0 * gap) * 1.05)
+    return max(EMERGENCY_BRAKE, -(speed**2) / (2.0 * gap) * 1.05)
 
 
 _SAMPLE_DISTANCES = SPACING * np.arange(SAMPLES)

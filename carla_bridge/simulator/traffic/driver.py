@@ -58,7 +58,7 @@ class Driver:
         self.random = random
         self.number = number
         self.settings = settings
-        self.temper = float(random.uniform(0.93, 1.05))
+        self.speed_factor = float(random.uniform(0.93, 1.05))
         """Personal share of the speed limit."""
         self.goals: deque[Lane] = deque(settings.path)
         """Lanes still to be reached; the first `_planned` of them are part of the route."""
@@ -123,7 +123,7 @@ class Driver:
             self._plan()
             self._lay_out()
 
-    def glance(self, lead: float) -> tuple[int, float, float]:
+    def look_ahead(self, lead: float) -> tuple[int, float, float]:
         """The first row of the route before the vehicle, the distance to it, and the curvature `lead` metres on.
 
         The latter counts from the rear axle.
@@ -134,7 +134,7 @@ class Driver:
         bend = min(bisect_left(arc, s - self._to_rear_axle + lead), last)
         return first, arc[first] - s, self._bends[bend]
 
-    def gliding(self, distance: Floats) -> Floats:
+    def lateral_shift(self, distance: Floats) -> Floats:
         """During a lane change: what is left of it, to the right, at distances from here."""
         start, began, length = self._shift
         share = np.clip((self.s + distance - began) / length, 0.0, 1.0)
@@ -193,11 +193,11 @@ class Driver:
         cyclist = self.vehicle.model.base_type == "bicycle"
         length = sum(lane.length for lane in self.route) - self.s
         while length < WINDOW + 20.0:
-            following = self._told(self.route[-1]) or wander(self.route[-1], self.random, cyclist)
+            following = self._requested_turn(self.route[-1]) or wander(self.route[-1], self.random, cyclist)
             self.route.append(following)
             length += following.length
 
-    def _told(self, lane: Lane) -> Lane | None:
+    def _requested_turn(self, lane: Lane) -> Lane | None:
         if lane.junction is not None or not self.turns:
             return None
         wanted = self.turns.popleft()

@@ -41,9 +41,9 @@ class Motion(NamedTuple):
             rows.append((x, y, yaw, cos(yaw), sin(yaw), vehicle.speed, *vehicle.velocity[:2]))
         return cls(*table(rows, 8).T.copy())
 
-    def only(self, seats: NDArray[np.int64]) -> "Motion":
+    def only(self, vehicle_rows: NDArray[np.int64]) -> "Motion":
         """Of these vehicles."""
-        return Motion(*np.array(self)[:, seats])
+        return Motion(*np.array(self)[:, vehicle_rows])
 
 
 class Discs(NamedTuple):
@@ -55,7 +55,7 @@ class Discs(NamedTuple):
     vy: Floats
 
 
-class Crowd:
+class RoadUsers:
     """What lasts of the discs of vehicles and walkers: sizes and owners. Walkers come last."""
 
     def __init__(self, vehicles: Sequence[Vehicle], walkers: Sequence[Walker]) -> None:
@@ -82,7 +82,7 @@ class Crowd:
         return Discs(*rows)
 
 
-class Build:
+class VehicleTraits:
     """What of the drivers and their vehicles never changes, a value for each."""
 
     def __init__(self, drivers: Sequence[Driver]) -> None:
@@ -94,7 +94,7 @@ class Build:
         """At rest, in radians."""
         self.acceleration = np.array([model.acceleration for model in models])
         self.top_speed = [model.top_speed for model in models]
-        self.temper = np.array([driver.temper for driver in drivers])
-        self.haste = np.array([0.9 if model.mass > HEAVY else 1.0 for model in models])
-        self.strength = np.minimum(2.4, 0.6 * self.acceleration)
+        self.speed_factor = np.array([driver.speed_factor for driver in drivers])
+        self.mass_factor = np.array([0.9 if model.mass > HEAVY else 1.0 for model in models])
+        self.free_acceleration = np.minimum(2.4, 0.6 * self.acceleration)
         """Acceleration from standstill that drivers like."""

@@ -15,7 +15,7 @@ LONG = 3.5
 
 
 @dataclass(frozen=True)
-class Grant:
+class JunctionPermit:
     """A way through a junction that a driver may take."""
 
     way: Lane
@@ -23,10 +23,10 @@ class Grant:
     """Whether the vehicle leaves its lane in the bend."""
 
     @classmethod
-    def to(cls, driver: Driver, way: Lane) -> "Grant":
+    def for_driver(cls, driver: Driver, way: Lane) -> "JunctionPermit":
         return cls(way, driver.vehicle.extent[0] > LONG and way.is_tight)
 
-    def excludes(self, other: "Grant") -> bool:
+    def excludes(self, other: "JunctionPermit") -> bool:
         """Ways that cross exclude each other; who sweeps has the junction to itself and to those who follow."""
         if other.way in self.way.conflicts:
             return True
@@ -37,15 +37,15 @@ class Grant:
         )
 
 
-class CrossingGuard:
+class JunctionPermits:
     """Grants ways through junctions, one reservation per driver, never two that cross."""
 
     def __init__(self, lights: dict[LaneId, TrafficLight]) -> None:
         self._lights = lights
-        self._granted: dict[int, Grant] = {}
+        self._held: dict[int, JunctionPermit] = {}
 
     def forget(self, vehicle: int) -> None:
-        self._granted.pop(vehicle, None)
+        self._held.pop(vehicle, None)
 
     def gaps(self, drivers: Sequence[Driver]) -> list[float | None]:
         """For each driver the distance to the line at which it must stop; None where it may go on."""
@@ -70,19 +70,19 @@ class CrossingGuard:
         beyond_line = gap < -1.0
         if not beyond_line and not self._light_allows(driver, gap):
             return False
-        mine = self._granted.get(driver.vehicle.id)
+        mine = self._held.get(driver.vehicle.id)
         if mine is not None:
             if mine.way is turn:
                 return True
             self.forget(driver.vehicle.id)
-        wanted = Grant.to(driver, turn)
-        if any(wanted.excludes(other) for other in self._granted.values()):
+        wanted = JunctionPermit.for_driver(driver, turn)
+        if any(wanted.excludes(other) for other in self._held.values()):
             return False
         length = 2 * driver.vehicle.extent[0]
         exit_lane = driver.route[2] if len(driver.route) > 2 else None
         if exit_lane is not None and tails.get(exit_lane.index, 1e9) < length + 3.0:
             return False
-        self._granted[driver.vehicle.id] = wanted
+        self._held[driver.vehicle.id] = wanted
         return True
 
     def _light_allows(self, driver: Driver, gap: float) -> bool:
@@ -96,10 +96,10 @@ class CrossingGuard:
 
     def _release(self, drivers: Sequence[Driver]) -> None:
         for driver in drivers:
-            granted = self._granted.get(driver.vehicle.id)
-            if granted is None or driver.lane is granted.way or driver.turn is granted.way:
+            permit = self._held.get(driver.vehicle.id)
+            if permit is None or driver.lane is permit.way or driver.turn is permit.way:
                 continue
-            if driver.s > driver.vehicle.extent[0] + 1.0 or granted.way not in driver.lane.predecessors:
+            if driver.s > driver.vehicle.extent[0] + 1.0 or permit.way not in driver.lane.predecessors:
                 self.forget(driver.vehicle.id)
 
 

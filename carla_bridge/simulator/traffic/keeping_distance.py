@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from carla_bridge.simulator.actors.physics import FULL_BRAKE
 from carla_bridge.simulator.town.path import Floats
-from carla_bridge.simulator.traffic.driver_columns import Build, Crowd, Discs, Motion
+from carla_bridge.simulator.traffic.driver_columns import Discs, Motion, RoadUsers, VehicleTraits
 from carla_bridge.simulator.traffic.route_table import SAMPLES
 
 SPACING = 2.0
@@ -23,7 +23,7 @@ BESIDE = SPACING + 0.5
 COMFORT_BRAKE = 2.2
 """m/s² along the road that drivers plan with."""
 HEADWAY = 1.1
-PANIC = -FULL_BRAKE
+EMERGENCY_BRAKE = -FULL_BRAKE
 
 
 class Paths(NamedTuple):
@@ -51,11 +51,11 @@ def close_pairs(motion: Motion, discs: Discs, foreign: NDArray[np.bool_]) -> NDA
 
 def keep_distance(
     close: NDArray[np.bool_],
-    build: Build,
+    traits: VehicleTraits,
     speeds: Floats,
-    wished: Floats,
+    gaps: Floats,
     paths: Paths,
-    crowd: Crowd,
+    road_users: RoadUsers,
     discs: Discs,
     acceleration: Floats,
 ) -> None:
@@ -72,21 +72,21 @@ def keep_distance(
     dx, dy = dx[row, nearest], dy[row, nearest]
     along, aside = dx * c + dy * s, np.abs(-dx * s + dy * c)
     distance = paths.distance[who, nearest] + along
-    radius = crowd.radius[what]
-    blocking = (aside < build.half_width[who] + radius + SIDE_MARGIN) & (distance > 0.0)
+    radius = road_users.radius[what]
+    blocking = (aside < traits.half_width[who] + radius + SIDE_MARGIN) & (distance > 0.0)
     blocking &= np.abs(along) < BESIDE
-    room = (distance - build.half_length[who] - radius)[blocking]
+    room = (distance - traits.half_length[who] - radius)[blocking]
     who, what = who[blocking], what[blocking]
     theirs = (discs.vx[what] * c[blocking] + discs.vy[what] * s[blocking]).clip(min=0.0)
-    np.minimum.at(acceleration, who, _follow(room, speeds[who], theirs, wished[who]))
+    np.minimum.at(acceleration, who, _follow(room, speeds[who], theirs, gaps[who]))
 
 
-def _follow(room: Floats, speed: Floats, theirs: Floats, wished: Floats) -> Floats:
+def _follow(room: Floats, speed: Floats, theirs: Floats, gap: Floats) -> Floats:
     """The intelligent driver model's interaction term."""
     dynamic = speed * HEADWAY + speed * (speed - theirs) / (2 * np.sqrt(2.0 * COMFORT_BRAKE))
-    needed = wished + np.maximum(0.0, dynamic)
+    needed = gap + np.maximum(0.0, dynamic)
     free = np.maximum(room, 0.1)
     result = 2.0 * (1.0 - (needed / free) ** 2)
     stopping = speed**2 / (2 * np.maximum(room - 0.8, 0.1))
-    result = np.where((theirs < 0.5) & (stopping > 0.7 * FULL_BRAKE), PANIC, result)
-    return np.where(room < 0.6, PANIC, np.maximum(result, PANIC))
+    result = np.where((theirs < 0.5) & (stopping > 0.7 * FULL_BRAKE), EMERGENCY_BRAKE, result)
+    return np.where(room < 0.6, EMERGENCY_BRAKE, np.maximum(result, EMERGENCY_BRAKE))

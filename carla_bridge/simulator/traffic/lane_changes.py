@@ -64,7 +64,7 @@ class LaneChanges:
 def _held_up(driver: Driver, vehicles: Sequence[Vehicle]) -> bool:
     """Is somebody clearly slower in front, in the same lane?"""
     vehicle = driver.vehicle
-    wanted = driver.lane.speed_limit / 3.6 * driver.temper
+    wanted = driver.lane.speed_limit / 3.6 * driver.speed_factor
     far = 12.0 + 1.6 * vehicle.speed
     for ahead, aside, other in _around(driver.lane, vehicle, vehicles, far + IN_LANE + LANE_SPACING):
         if 0.0 < ahead < far and aside < IN_LANE:

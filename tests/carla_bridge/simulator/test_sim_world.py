@@ -112,18 +112,18 @@ def test_same_seed_same_world(town):
 def test_a_new_episode_keeps_the_managers_settings_and_forgets_its_vehicles(town):
     world = new_world(town)
     world.traffic.reseed(9)
-    world.traffic.general.speed_difference = 30.0
+    world.traffic.settings.speed_difference = 30.0
     car = populate(world, 1)[0]
     world.traffic.settings_of(car).desired_speed = 20.0
-    temper = world.traffic.drivers[car.id].temper
+    speed_factor = world.traffic.drivers[car.id].speed_factor
     world.start_episode()
     assert not world.traffic.drivers
     car = populate(world, 1)[0]
     driver = world.traffic.drivers[car.id]
-    assert driver.temper == temper, "the same seed, from its beginning"
+    assert driver.speed_factor == speed_factor, "the same seed, from its beginning"
     assert driver.settings.desired_speed is None
     limit = driver.lane.speed_limit / 3.6
-    assert max(car.speed for _ in run(world, 8)) == pytest.approx(0.7 * temper * limit, rel=0.05)
+    assert max(car.speed for _ in run(world, 8)) == pytest.approx(0.7 * speed_factor * limit, rel=0.05)
 
 
 def test_traffic_stops_for_what_stands_in_the_way(town):

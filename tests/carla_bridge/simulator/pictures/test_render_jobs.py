@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from carla_bridge.simulator.pictures.pictures import Exposure, NoPicture, Order, Shot, expose
-from carla_bridge.simulator.pictures.studio import Studio
+from carla_bridge.simulator.pictures.render_jobs import BlankRenderer, ImageRequest, ImageTask, RenderJob, draw_tasks
+from carla_bridge.simulator.pictures.render_pool import RenderPool
 from carla_bridge.simulator.protocol.messages import SensorType
-from carla_bridge.simulator.scene import CameraView, Finished, Moment, Picture, Pose, identities
+from carla_bridge.simulator.scene import CameraView, ColourAndDepth, Moment, Picture, Pose, identities
 
 VIEW = CameraView(Pose(0, 0, 2), 16, 8, 90.0)
 SIZE = 4 * 16 * 8
@@ -29,15 +29,15 @@ class Patient:
         who = identities(np.full(shape, 14, np.uint8), np.full(shape, 300, np.uint16))
         return [Picture(who, partial(self._finish, shape)) for _ in views]
 
-    def _finish(self, shape: tuple[int, int]) -> Finished:
+    def _finish(self, shape: tuple[int, int]) -> ColourAndDepth:
         self.finished += 1
-        return Finished(np.full((*shape, 4), 9, np.uint8), np.full(shape, 5, np.float32))
+        return ColourAndDepth(np.full((*shape, 4), 9, np.uint8), np.full(shape, 5, np.float32))
 
     def close(self) -> None:
         """Nothing to release."""
 
 
-class Blind(NoPicture):
+class Blind(BlankRenderer):
     """A renderer that fails as soon as it is asked, or when colours are wanted."""
 
     def draw(self, moment: Moment, views: Sequence[CameraView]) -> list[Picture]:
@@ -45,7 +45,7 @@ class Blind(NoPicture):
             raise ValueError("too\nbright")
         return [Picture(picture.identity, self._fail) for picture in super().draw(moment, views)]
 
-    def _fail(self) -> Finished:
+    def _fail(self) -> ColourAndDepth:
         raise ValueError("out of paint")
 
 
@@ -54,14 +54,14 @@ def note(published: list[int], stream: int, message: memoryview) -> None:
     published.append(stream)
 
 
-def exposures(*kinds: SensorType) -> list[Exposure]:
-    return [Exposure(kind, VIEW, number * SIZE) for number, kind in enumerate(kinds)]
+def tasks(*kinds: SensorType) -> list[ImageTask]:
+    return [ImageTask(kind, VIEW, number * SIZE) for number, kind in enumerate(kinds)]
 
 
 def test_who_is_where_is_there_before_colours_are_worked_out():
     memory, renderer = bytearray(3 * SIZE), Patient()
-    order = Order(Moment(), exposures(SensorType.RGB, SensorType.INSTANCE, SensorType.DEPTH), len(memory))
-    steps = expose(renderer, order, memoryview(memory), 0, 2)
+    job = RenderJob(Moment(), tasks(SensorType.RGB, SensorType.INSTANCE, SensorType.DEPTH), len(memory))
+    steps = draw_tasks(renderer, job, memoryview(memory), 0, 2)
     next(steps)
     assert memory[SIZE : 2 * SIZE] == bytes([300 >> 8, 300 & 255, 14, 255]) * (SIZE // 4)
     assert renderer.finished == 0
@@ -74,31 +74,35 @@ def test_who_is_where_is_there_before_colours_are_worked_out():
 
 def test_colours_that_nobody_wants_are_not_worked_out():
     memory, renderer = bytearray(2 * SIZE), Patient()
-    order = Order(Moment(), exposures(SensorType.INSTANCE, SensorType.SEMANTIC), len(memory))
-    assert len(list(expose(renderer, order, memoryview(memory), 0, 2))) == 2
+    job = RenderJob(Moment(), tasks(SensorType.INSTANCE, SensorType.SEMANTIC), len(memory))
+    assert len(list(draw_tasks(renderer, job, memoryview(memory), 0, 2))) == 2
     assert renderer.finished == 0
     assert memory[SIZE:] == bytes([0, 0, 14, 255]) * (SIZE // 4)
 
 
 def test_a_failure_is_told_and_the_next_order_is_carried_out():
     async def take() -> list[tuple[str, list[int]]]:
-        studio = Studio("tests.carla_bridge.simulator.pictures.test_render_jobs:Blind")
-        await studio.open()
-        studio.furnish()
-        listening = asyncio.create_task(studio.run())
-        shots = [Shot(1, SensorType.RGB, VIEW), Shot(2, SensorType.INSTANCE, VIEW)]
+        pool = RenderPool("tests.carla_bridge.simulator.pictures.test_render_jobs:Blind")
+        await pool.start()
+        pool.make_renderers()
+        listening = asyncio.create_task(pool.run())
+        requests = [ImageRequest(1, SensorType.RGB, VIEW), ImageRequest(2, SensorType.INSTANCE, VIEW)]
         told = []
-        for moment, wanted in ((Moment(traffic_lights={1: 1}), shots), (Moment(), shots), (Moment(), shots[1:])):
+        for moment, wanted in (
+            (Moment(traffic_lights={1: 1}), requests),
+            (Moment(), requests),
+            (Moment(), requests[1:]),
+        ):
             published: list[int] = []
             try:
-                ordered = studio.order(moment, wanted, 7, 0.5)
+                pending = pool.submit(moment, wanted, 7, 0.5)
                 async with asyncio.timeout(60):
-                    await studio.deliver(ordered, partial(note, published))
+                    await pool.deliver(pending, partial(note, published))
                 told.append(("", published))
             except RuntimeError as error:
                 told.append((str(error), published))
         listening.cancel()
-        studio.close()
+        pool.close()
         return told
 
     assert asyncio.run(take()) == [("too bright", []), ("out of paint", [2]), ("", [2])]
@@ -106,6 +110,6 @@ def test_a_failure_is_told_and_the_next_order_is_carried_out():
 
 @pytest.mark.parametrize("kind", [SensorType.RGB, SensorType.DEPTH])
 def test_a_message_begins_with_its_length(kind):
-    start = Shot(1, kind, VIEW).message_start(3, 0.1)
+    start = ImageRequest(1, kind, VIEW).message_start(3, 0.1)
     assert len(start) == START
     assert int.from_bytes(start[:4], "little") == START - 4 + SIZE

@@ -5,7 +5,7 @@ import psutil
 import pytest
 
 from tests.support.carla_client import at, blueprint, connect, listening
-from tests.support.simulator_command import PATIENCE, painters_of, port_of, simulator
+from tests.support.simulator_command import PATIENCE, port_of, simulator, workers_of
 
 pytest_plugins = ("tests.support.simulator_servers",)
 
@@ -23,18 +23,18 @@ def take_one_picture(port):
 def test_a_killed_server_leaves_no_process_behind(client_home, isolated, drawing):
     with simulator("--port", "0") as process:
         port = port_of(process)
-        painters = painters_of(process)
+        workers = workers_of(process)
         if drawing:
             assert isolated(take_one_picture, port) == 64
         process.kill()
-        assert psutil.wait_procs(painters, timeout=PATIENCE)[1] == []
+        assert psutil.wait_procs(workers, timeout=PATIENCE)[1] == []
 
 
 @pytest.mark.parametrize("drawing", [False, True], ids=["while they build", "after a picture"])
 def test_a_drawing_process_that_dies_ends_the_server_with_one_sentence(client_home, isolated, drawing):
     with simulator("--port", "0") as process:
         port = port_of(process)
-        victim, other = painters_of(process)
+        victim, other = workers_of(process)
         if drawing:
             assert isolated(take_one_picture, port) == 64
         victim.kill()

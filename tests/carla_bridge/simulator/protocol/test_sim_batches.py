@@ -6,7 +6,7 @@ import logging
 import carla
 import pytest
 
-from carla_bridge.simulator.pictures.studio import Studio
+from carla_bridge.simulator.pictures.render_pool import RenderPool
 from carla_bridge.simulator.protocol import batches
 from carla_bridge.simulator.protocol.actor_methods import ActorMethods
 from carla_bridge.simulator.server import SimulatorServer
@@ -23,10 +23,10 @@ def break_down(*_):
 
 async def serve_to(scene, isolated):
     """Serve in this process, where things can be broken, while a client in another plays its scene."""
-    studio = Studio("carla_bridge.simulator.pictures.pictures:NoPicture")
-    await studio.open()
-    studio.furnish()
-    server = SimulatorServer(World(*build_town(0), 0), studio)
+    pool = RenderPool("carla_bridge.simulator.pictures.render_jobs:BlankRenderer")
+    await pool.start()
+    pool.make_renderers()
+    server = SimulatorServer(World(*build_town(0), 0), pool)
     await server.start("127.0.0.1", 0)
     serving = asyncio.create_task(server.serve_forever())
     try:

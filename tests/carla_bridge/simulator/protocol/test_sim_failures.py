@@ -4,7 +4,7 @@ import asyncio
 
 import carla
 
-from carla_bridge.simulator.pictures.studio import Studio
+from carla_bridge.simulator.pictures.render_pool import RenderPool
 from carla_bridge.simulator.server import SimulatorServer
 from carla_bridge.simulator.town.build import build_town
 from carla_bridge.simulator.world import World
@@ -47,9 +47,9 @@ def test_a_world_that_fails_once_goes_on(caplog):
     world.advance = fail_twice  # type: ignore[method-assign]
 
     async def run():
-        studio = Studio("carla_bridge.simulator.pictures.pictures:NoPicture")
-        await studio.open()
-        server = SimulatorServer(world, studio)
+        pool = RenderPool("carla_bridge.simulator.pictures.render_jobs:BlankRenderer")
+        await pool.start()
+        server = SimulatorServer(world, pool)
         await server.start("127.0.0.1", 0)
         serving = asyncio.create_task(server.serve_forever())
         await went_on.wait()

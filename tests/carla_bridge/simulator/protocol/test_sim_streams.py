@@ -20,7 +20,7 @@ def test_the_world_waits_for_a_subscription_that_was_promised():
         hub = StreamHub()
         await hub.start("127.0.0.1", 0)
         hub.expect(STREAM)
-        settling = asyncio.create_task(hub.settle())
+        settling = asyncio.create_task(hub.wait_for_subscribers())
         await asyncio.sleep(0.1)
         assert not settling.done()
         subscriber = await subscribe(hub.port)
@@ -40,7 +40,7 @@ def test_tokens_that_nobody_used_are_not_waited_for_for_ever(monkeypatch):
         hub.expect(STREAM)
         await asyncio.sleep(0.1)
         start = time.monotonic()
-        await hub.settle()
+        await hub.wait_for_subscribers()
         assert time.monotonic() - start < streams.SUBSCRIPTION / 2
 
     asyncio.run(run())
@@ -53,12 +53,12 @@ def test_a_hoard_of_tokens_costs_no_more_than_a_few(monkeypatch):
         hub = StreamHub()
         for stream in range(20_000):
             hub.expect(stream)
-        settling = asyncio.create_task(hub.settle())
+        settling = asyncio.create_task(hub.wait_for_subscribers())
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) <= streams.MOST_EXPECTED + 2
         await settling
         start = time.monotonic()
-        await hub.settle()
+        await hub.wait_for_subscribers()
         assert time.monotonic() - start < streams.SUBSCRIPTION, "and that once"
 
     asyncio.run(run())

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from carla_bridge.simulator.pictures.pictures import columns, shares
+from carla_bridge.simulator.pictures.render_jobs import columns, shares
 from carla_bridge.simulator.rendering.renderer import PandaRenderer
 from carla_bridge.simulator.scene import CameraView, Moment, Pose, Weather
 from tests.support.renderer_scene import street, traffic, view

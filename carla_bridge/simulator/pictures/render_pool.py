@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from carla_bridge.simulator.errors import RendererLostError
-from carla_bridge.simulator.pictures.painter import FAILED
-from carla_bridge.simulator.pictures.pictures import Exposure, Order, Shot, shares
+from carla_bridge.simulator.pictures.render_jobs import ImageRequest, ImageTask, RenderJob, shares
+from carla_bridge.simulator.pictures.render_worker import FAILED
 from carla_bridge.simulator.scene import Moment
 
 STRIPS = 2
@@ -33,7 +33,7 @@ _FRUGAL = {
 
 
 @dataclass(frozen=True)
-class Ordered:
+class PendingImage:
     """An image message that is being drawn: whose it is, and where it lies in the shared memory."""
 
     stream: int
@@ -42,7 +42,7 @@ class Ordered:
     """Whether it is drawn sooner than the rest."""
 
 
-class Studio:
+class RenderPool:
     """Owns the processes and the memory; drawing waits until the renderers are made."""
 
     def __init__(self, renderer: str) -> None:
@@ -50,54 +50,56 @@ class Studio:
         self._renderer = renderer
         self._memory_file = os.memfd_create("pictures")
         self._memory = mmap.mmap(-1, 1)
-        self._painters = [_Painter(number) for number in range(STRIPS)]
-        self._busy: list[_Painter] = []
+        self._workers = [RenderWorker(number) for number in range(STRIPS)]
+        self._busy: list[RenderWorker] = []
         """Those that have a share of the last order."""
 
-    async def open(self) -> None:
+    async def start(self) -> None:
         """Start the processes, which load what they need meanwhile."""
-        for painter in self._painters:
-            await painter.start(self._memory_file, self._renderer)
+        for worker in self._workers:
+            await worker.start(self._memory_file, self._renderer)
 
-    def furnish(self, *arguments: object) -> None:
+    def make_renderers(self, *arguments: object) -> None:
         """Have the renderers made with these arguments."""
         pickled = pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL)
-        for painter in self._painters:
-            painter.send(pickled)
+        for worker in self._workers:
+            worker.send(pickled)
 
     async def run(self) -> None:
         """Run as long as all processes do; raises RendererLostError when one has ended."""
-        await asyncio.gather(*(painter.listen() for painter in self._painters))
+        await asyncio.gather(*(worker.listen() for worker in self._workers))
 
-    def order(self, moment: Moment, shots: Sequence[Shot], frame: int, elapsed: float) -> list[Ordered]:
-        """Have the shots drawn; to be delivered before the next order."""
-        starts = [shot.message_start(frame, elapsed) for shot in shots]
-        ordered, exposures, end = [], [], 0
-        for shot, start in zip(shots, starts, strict=True):
+    def submit(
+        self, moment: Moment, requests: Sequence[ImageRequest], frame: int, elapsed: float
+    ) -> list[PendingImage]:
+        """Have the requests drawn; to be delivered before the next order."""
+        starts = [request.message_start(frame, elapsed) for request in requests]
+        pending, tasks, end = [], [], 0
+        for request, start in zip(requests, starts, strict=True):
             first, pixels = end, end + len(start)
-            end = pixels + shot.pixel_bytes
-            exposures.append(Exposure(shot.kind, shot.view, pixels))
-            ordered.append(Ordered(shot.stream, slice(first, end), exposures[-1].early))
+            end = pixels + request.pixel_bytes
+            tasks.append(ImageTask(request.kind, request.view, pixels))
+            pending.append(PendingImage(request.stream, slice(first, end), tasks[-1].early))
         self._grow(end)
-        order = pickle.dumps(Order(moment, exposures, end), pickle.HIGHEST_PROTOCOL)
-        views = list(dict.fromkeys(shot.view for shot in shots))
-        self._busy = [painter for painter in self._painters if any(shares(views, painter.number, STRIPS).values())]
-        for painter in self._busy:
-            painter.send(order)
-        for message, start in zip(ordered, starts, strict=True):  # painters are at work already; they write pixels only
+        job = pickle.dumps(RenderJob(moment, tasks, end), pickle.HIGHEST_PROTOCOL)
+        views = list(dict.fromkeys(request.view for request in requests))
+        self._busy = [worker for worker in self._workers if any(shares(views, worker.number, STRIPS).values())]
+        for worker in self._busy:
+            worker.send(job)
+        for message, start in zip(pending, starts, strict=True):  # workers are at work already; they write pixels only
             self._memory[message.place.start : message.place.start + len(start)] = start
-        return ordered
+        return pending
 
-    async def deliver(self, ordered: Sequence[Ordered], publish: Callable[[int, memoryview], None]) -> None:
+    async def deliver(self, pending: Sequence[PendingImage], publish: Callable[[int, memoryview], None]) -> None:
         """Publish every message as soon as all like it are drawn; RuntimeError if one could not be.
 
         What is published must not be kept: the next order overwrites it.
         """
         failures: list[str] = []
         for early in (True, False):
-            failures += [failure for painter in self._busy if (failure := await painter.answer())]
+            failures += [failure for worker in self._busy if (failure := await worker.answer())]
             with memoryview(self._memory) as memory:
-                for message in ordered:
+                for message in pending:
                     if message.early is early and not failures:
                         with memory[message.place] as own:
                             publish(message.stream, own)
@@ -106,8 +108,8 @@ class Studio:
 
     def close(self) -> None:
         """End the processes at once; they keep nothing that is worth waiting for."""
-        for painter in self._painters:
-            painter.kill()
+        for worker in self._workers:
+            worker.kill()
         self._memory.close()
         os.close(self._memory_file)
 
@@ -118,7 +120,7 @@ class Studio:
             self._memory = mmap.mmap(self._memory_file, size)
 
 
-class _Painter:
+class RenderWorker:
     """One drawing process, as the server sees it."""
 
     def __init__(self, number: int) -> None:
@@ -135,7 +137,7 @@ class _Painter:
         with theirs:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "carla_bridge.simulator.pictures.painter"),
+                    *(sys.executable, "-m", "carla_bridge.simulator.pictures.render_worker"),
                     *map(str, (theirs.fileno(), memory_file, self.number, STRIPS)),
                     renderer,
                 ],

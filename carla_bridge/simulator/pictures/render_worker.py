@@ -14,7 +14,7 @@ import sys
 
 import cv2
 
-from carla_bridge.simulator.pictures.pictures import Order, expose
+from carla_bridge.simulator.pictures.render_jobs import RenderJob, draw_tasks
 from carla_bridge.simulator.scene import Renderer
 
 FAILED = 3
@@ -25,10 +25,10 @@ def main(connection: socket.socket, memory_file: int, strip: int, strips: int, r
     """Make a renderer with the arguments that come first, then draw; returns the exit code when the socket closes."""
     cv2.setNumThreads(1)  # the other cores have processes of their own
     memory = mmap.mmap(-1, 1)
-    with connection, connection.makefile("rb") as orders:
+    with connection, connection.makefile("rb") as jobs:
         try:
             make = pkgutil.resolve_name(renderer_name)
-            renderer: Renderer = make(*pickle.load(orders))
+            renderer: Renderer = make(*pickle.load(jobs))
         except EOFError:
             return 0
         except Exception as error:
@@ -37,14 +37,14 @@ def main(connection: socket.socket, memory_file: int, strip: int, strips: int, r
         gc.freeze()  # what the town is made of stays; not to be looked through again and again
         while True:
             try:
-                order: Order = pickle.load(orders)
+                job: RenderJob = pickle.load(jobs)
             except EOFError:
                 return 0
-            if order.size > len(memory):
-                memory = mmap.mmap(memory_file, order.size)
+            if job.size > len(memory):
+                memory = mmap.mmap(memory_file, job.size)
             due = 2
             try:
-                for _ in expose(renderer, order, memoryview(memory), strip, strips):
+                for _ in draw_tasks(renderer, job, memoryview(memory), strip, strips):
                     connection.sendall(b"\n")
                     due -= 1
             except Exception as error:

@@ -9,7 +9,7 @@ from carla_bridge.simulator.actors.tables import MovingTable
 
 
 @dataclass(frozen=True)
-class Census:
+class ActorIndex:
     """The actors of a world, sorted; a new one is taken whenever somebody comes or goes.
 
     Everywhere the order is that of spawning.
@@ -21,11 +21,11 @@ class Census:
     """Vehicles and walkers together."""
     lights: list[TrafficLight]
     sensors: list[Sensor]
-    riders: list[Actor]
+    attached: list[Actor]
     """What is attached to something else."""
 
     @classmethod
-    def of(cls, actors: Iterable[Actor]) -> "Census":
+    def of(cls, actors: Iterable[Actor]) -> "ActorIndex":
         everybody = list(actors)
         return cls(
             [actor for actor in everybody if isinstance(actor, Vehicle)],

@@ -9,7 +9,7 @@ from panda3d.core import AmbientLight, DirectionalLight, LVector3f, Material, No
 from carla_bridge.simulator.rendering.light import Light
 
 
-class Lamps:
+class EngineLights:
     """Light on everything below a root: the sun, a weak light from the other side, and the sky all around."""
 
     def __init__(self, root: NodePath) -> None:
@@ -23,7 +23,7 @@ class Lamps:
         for lamp in (self._ambient, self._sun, self._fill):
             root.set_light(root.attach_new_node(lamp))
 
-    def shine(self, light: Light) -> None:
+    def set(self, light: Light) -> None:
         """Take colours and direction from the weather."""
         x, y, z = light.to_sun.tolist()
         self._ambient.set_color((*(0.9 * light.ambient).tolist(), 1))

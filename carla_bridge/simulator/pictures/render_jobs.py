@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from carla_bridge.simulator.actors.actor import Sensor
 from carla_bridge.simulator.protocol.messages import SensorType, header
-from carla_bridge.simulator.scene import CameraView, Finished, Moment, Picture, Renderer, identities
+from carla_bridge.simulator.scene import CameraView, ColourAndDepth, Moment, Picture, Renderer, identities
 
 FARTHEST = 1000.0
 """Metres at which CARLA's depth code is full."""
-KINDS = {
+CAMERAS = {
     "sensor.camera.rgb": SensorType.RGB,
     "sensor.camera.instance_segmentation": SensorType.INSTANCE,
     "sensor.camera.semantic_segmentation": SensorType.SEMANTIC,
@@ -30,7 +30,7 @@ and keeps the other processor from what else there is to do."""
 
 
 @dataclass(frozen=True)
-class Shot:
+class ImageRequest:
     """One image to take and send."""
 
     stream: int
@@ -49,7 +49,7 @@ class Shot:
 
 
 @dataclass(frozen=True)
-class Exposure:
+class ImageTask:
     """One image to draw, and where in the shared memory its pixels belong."""
 
     kind: SensorType
@@ -63,40 +63,40 @@ class Exposure:
 
 
 @dataclass(frozen=True)
-class Order:
+class RenderJob:
     """Everything to draw of one moment."""
 
     moment: Moment
-    exposures: Sequence[Exposure]
+    tasks: Sequence[ImageTask]
     size: int
     """Bytes of shared memory in use."""
 
 
-def shot_of(sensor: Sensor) -> Shot:
+def image_request(sensor: Sensor) -> ImageRequest:
     settings = sensor.settings
     size = int(settings["image_size_x"]), int(settings["image_size_y"])
     view = CameraView(sensor.pose, *size, float(settings["fov"]))
-    return Shot(sensor.stream, KINDS[sensor.blueprint], view)
+    return ImageRequest(sensor.stream, CAMERAS[sensor.blueprint], view)
 
 
-def expose(renderer: Renderer, order: Order, memory: memoryview, strip: int, strips: int) -> Iterator[None]:
+def draw_tasks(renderer: Renderer, job: RenderJob, memory: memoryview, strip: int, strips: int) -> Iterator[None]:
     """Draw the share of one process of so many into the memory that the order names.
 
     Stops twice: when the images that only say who is where are there, and when all are.
     """
-    wanted: dict[CameraView, list[Exposure]] = {}
-    for exposure in order.exposures:
-        wanted.setdefault(exposure.view, []).append(exposure)
+    wanted: dict[CameraView, list[ImageTask]] = {}
+    for task in job.tasks:
+        wanted.setdefault(task.view, []).append(task)
     parts = shares(list(wanted), strip, strips)
     views = [view for view in wanted if len(parts[view])]
-    pictures = renderer.draw(order.moment, [replace(view, columns=parts[view]) for view in views])
+    pictures = renderer.draw(job.moment, [replace(view, columns=parts[view]) for view in views])
     for early in (True, False):
         for view, picture in zip(views, pictures, strict=True):
-            for exposure in wanted[view]:
-                if exposure.early is early:
-                    words = np.frombuffer(memory, np.uint32, view.width * view.height, exposure.offset)
+            for task in wanted[view]:
+                if task.early is early:
+                    words = np.frombuffer(memory, np.uint32, view.width * view.height, task.offset)
                     part = words.reshape(view.height, view.width)[:, parts[view].start : parts[view].stop]
-                    part[...] = _pixels(exposure.kind, picture)
+                    part[...] = _pixels(task.kind, picture)
         yield
 
 
@@ -140,7 +140,7 @@ def _pixels(kind: SensorType, picture: Picture) -> NDArray[np.uint32]:
     return opaque
 
 
-class NoPicture:
+class BlankRenderer:
     """A renderer that draws nothing: black sky everywhere. For worlds that nobody looks at."""
 
     def draw(self, moment: Moment, views: Sequence[CameraView]) -> list[Picture]:
@@ -148,7 +148,7 @@ class NoPicture:
         return [
             Picture(
                 identities(np.zeros(shape, np.uint8), np.zeros(shape, np.uint16)),
-                partial(Finished, np.zeros((*shape, 4), np.uint8), np.full(shape, FARTHEST, np.float32)),
+                partial(ColourAndDepth, np.zeros((*shape, 4), np.uint8), np.full(shape, FARTHEST, np.float32)),
             )
             for shape in shapes
         ]
