@@ -10,7 +10,7 @@ DEFAULT_STEP = 0.05
 """Seconds per tick if the client sets none."""
 LONGEST_STEP = 1.0
 UNDIVIDED_STEP, LONGEST_PIECE = 0.2, 0.1
-"""Seconds for which drivers can keep to what they decided; a longer step is divided into pieces, with room to spare."""
+"""Seconds for which a driver's decision holds; a longer step is divided into pieces, with room to spare."""
 
 
 @dataclass(frozen=True)

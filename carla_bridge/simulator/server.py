@@ -61,7 +61,7 @@ class SimulatorServer:
 
     @property
     def port(self) -> int:
-        """Of the RPC; 0 before `start`."""
+        """The RPC port; 0 before `start`."""
         return 0 if self._rpc is None else self._rpc.port
 
     @property
@@ -70,7 +70,7 @@ class SimulatorServer:
 
     async def serve_forever(self) -> None:
         """Run until cancelled; raises RendererLostError when pictures can no longer be drawn."""
-        gc.freeze()  # what the town is made of stays; not to be looked through again and again
+        gc.freeze()  # the town's objects stay; the collector need not visit them again
         clock = asyncio.create_task(self._run_clock())
         try:
             await self._pool.run()
@@ -78,7 +78,7 @@ class SimulatorServer:
             clock.cancel()
 
     async def _run_clock(self) -> None:
-        """Advance the world by itself while it is asynchronous; wait for ticks while it is synchronous."""
+        """Tick in real time while the world is asynchronous; wait while it is synchronous."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         failed = False
@@ -93,7 +93,7 @@ class SimulatorServer:
             await asyncio.sleep(due - loop.time())
 
     async def _survives_tick(self, silent: bool) -> bool:
-        """One tick that nobody asked for, so that nobody but the log can be told of its failure."""
+        """Tick without a client's request; only the log can report a failure. False if it failed."""
         try:
             await self.tick()
         except Exception:
@@ -103,7 +103,7 @@ class SimulatorServer:
         return True
 
     async def _next_frame(self) -> int:
-        """Wait for the world to go on by itself, or to be made synchronous meanwhile."""
+        """Wait until the world has ticked by itself or has been made synchronous."""
         await self._stepped.wait()
         return self.world.frame
 
@@ -112,12 +112,12 @@ class SimulatorServer:
         self._wake_waiting()
 
     def _wake_waiting(self) -> None:
-        """Wake up whoever waits for the next frame, and nobody who comes later."""
+        """Wake the calls that wait for the next frame, but none that come later."""
         self._stepped.set()
         self._stepped = asyncio.Event()
 
     async def stop(self) -> None:
-        """Close every connection and the pool."""
+        """Close every connection and end the workers."""
         if self._rpc is not None:
             await self._rpc.stop()
         await self._traffic_rpc.stop()
@@ -129,7 +129,7 @@ class SimulatorServer:
     async def tick(self) -> int:
         """One step of the world: the state goes out first, then the sensors' data. Returns the frame.
 
-        Pictures take longest, so they are pending as soon as it is known what they show.
+        Pictures take longest, so they are requested as soon as the actors have moved.
         """
         async with self._ticking:
             if self.world.settings.synchronous:
@@ -163,7 +163,7 @@ class SimulatorServer:
                         self._hub.publish(sensor.stream, message)
 
     def _due_sensors(self) -> list[Sensor]:
-        """Sensors that somebody listens to and whose period is over."""
+        """Sensors that have listeners and whose period is over."""
         due = []
         for sensor in self.world.sensors():
             if self.world.elapsed + EARLY >= sensor.next_due and self._hub.has_listeners(sensor.stream):
@@ -183,7 +183,7 @@ class SimulatorServer:
                 self._hub.publish(sensor.stream, message)
 
     def _request_pictures(self, cameras: Sequence[Sensor]) -> None:
-        """Have pictures drawn while everything else is done."""
+        """Let the workers draw while the rest of the tick is done."""
         self._pictures = None
         world = self.world
         if cameras and not world.settings.no_rendering:

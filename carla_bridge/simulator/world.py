@@ -28,7 +28,7 @@ from carla_bridge.simulator.traffic.autopilots import Traffic
 from carla_bridge.simulator.traffic.driver_targets import TrafficSettings
 
 LOCKED = 5.0
-"""Seconds of contact after which two autopilot vehicles are let go."""
+"""Seconds of contact after which two autopilot vehicles may pass through each other."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class World:
         self.start_episode()
 
     def start_episode(self) -> None:
-        """A fresh episode of the same map: new ids, nobody on the roads, clock at zero.
+        """Start a new episode on the same map: new ids, empty roads, clock at zero.
 
-        What the traffic manager was told about all vehicles holds on, as with CARLA.
+        The traffic manager's settings for all vehicles are kept, as with CARLA.
         """
         self.episode += 1
         self.elapsed = 0.0
@@ -148,7 +148,7 @@ class World:
         if actor is None or isinstance(actor, TrafficLight | TrafficSign) or actor is self.spectator:
             return False
         removed = {actor}
-        for other in self.actors.values():  # in the order of spawning: whoever is attached comes after its parent
+        for other in self.actors.values():  # in the order of spawning: attached actors come after their parent
             if other.parent in removed:
                 removed.add(other)
         for each in removed:
@@ -165,9 +165,9 @@ class World:
         return hits
 
     def advance(self) -> list[Collision]:
-        """What of a tick can be seen: lights, physics, walkers, collisions.
+        """The visible part of a tick: lights, physics, walkers, collisions.
 
-        In a long step everybody moves and decides in turns, so that nobody drives on blindly.
+        A long step is divided: all actors move and decide in turns, so that no driver moves far without a decision.
         """
         dt = self.settings.step
         self.frame += 1
@@ -198,7 +198,7 @@ class World:
         return self.actor_index.sensors
 
     def _move(self) -> list[Collision]:
-        """Lights, vehicles and walkers, by one piece of a step."""
+        """Advance lights, vehicles and walkers by one piece of a step."""
         dt = self.settings.step / self.settings.pieces
         for group in dict.fromkeys(self.signal_groups.values()):
             group.step(dt)
@@ -233,7 +233,7 @@ class World:
                 continue
             hits += [_hit(one, two), _hit(two, one)]
             for body, other in ((one, two), (two, one)):
-                # two autopilots that hooked each other may part again, or the street would stay blocked
+                # two wedged autopilots may move apart again; otherwise the street would stay blocked
                 locked = touching[one.id, two.id] > LOCKED and _on_autopilot(one) and _on_autopilot(two)
                 if not locked and isinstance(body, Vehicle) and _approaches(body, other):
                     stop_at(body, before[body])
@@ -249,7 +249,7 @@ class World:
 
 
 def _move_attached(actor: Actor, parent: Actor, mount: Pose, dt: float) -> None:
-    """Take along what is attached to something that moves."""
+    """Move an attached actor with its parent."""
     actor.pose = attached(parent.pose, mount)
     (x, y, z), (was_x, was_y, was_z) = parent.velocity, actor.velocity
     actor.acceleration = ((x - was_x) / dt, (y - was_y) / dt, (z - was_z) / dt)

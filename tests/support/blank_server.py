@@ -1,4 +1,4 @@
-"""The simulator without pictures, as a process of its own: everything but the renderer is the real thing."""
+"""The simulator without pictures, as a separate process: everything but the renderer is the real thing."""
 
 import asyncio
 import logging

@@ -10,7 +10,7 @@ STEP = 0.05
 
 
 def connect(port, synchronous=True):
-    """A client and its world; synchronous with a fixed step unless told otherwise."""
+    """A client and its world; synchronous with a fixed step unless `synchronous` is False."""
     client = carla.Client("127.0.0.1", port, 6)
     client.set_timeout(30.0)
     world = client.get_world()

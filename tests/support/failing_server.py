@@ -1,4 +1,4 @@
-"""A simulator whose renderer cannot be made."""
+"""A simulator whose renderer cannot be made, as a separate process."""
 
 import asyncio
 

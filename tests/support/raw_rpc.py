@@ -1,4 +1,4 @@
-"""Calls that the real client would not make, or offers to nobody."""
+"""Calls that the real client does not make or does not offer."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""Everything that has an actor id: state only, behaviour lives with physics, traffic, walkers and sensors."""
+"""The state of everything that has an actor id; behaviour is in the other modules and in traffic."""
 
 from dataclasses import dataclass, field
 from math import cos, inf, radians, sin
@@ -15,7 +15,7 @@ RED, YELLOW, GREEN, OFF = 0, 1, 2, 3
 
 @dataclass(eq=False)
 class Actor:
-    """What every actor has. `attributes` are (id, type, value) as the client sent them or the blueprint has them."""
+    """The state that all actors share; `attributes` are (id, type, value), from the client or the blueprint."""
 
     id: int
     blueprint: str
@@ -66,7 +66,7 @@ class Vehicle(Actor):
     colour: tuple[int, int, int] = (128, 128, 128)
     control: VehicleControl = field(default_factory=VehicleControl)
     ackermann: tuple[float, float] | None = None
-    """Wanted steering angle (radians) and speed of the Ackermann controller, while that one drives."""
+    """Steering angle (radians) and speed that the Ackermann controller wants, while it drives."""
     speed: float = 0.0
     """Signed, along the vehicle's axis."""
     sideways: float = 0.0
@@ -114,7 +114,7 @@ class Sensor(Actor):
     settings: dict[str, str] = field(default_factory=dict)
     period: float = 0.0
     next_due: float = -inf
-    """Simulated second of the next reading; a period begins with the first one that somebody gets."""
+    """Simulated second of the next reading; periods count from the first reading that a client receives."""
 
 
 @dataclass(eq=False)

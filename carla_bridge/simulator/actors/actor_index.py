@@ -1,4 +1,4 @@
-"""Who is in the world, by kind, so that a tick need not look through all actors for those that it concerns."""
+"""The actors of a world by kind, so that a tick need not search all actors for the ones it needs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,10 +10,7 @@ from carla_bridge.simulator.actors.tables import MovingTable
 
 @dataclass(frozen=True)
 class ActorIndex:
-    """The actors of a world, sorted; a new one is taken whenever somebody comes or goes.
-
-    Everywhere the order is that of spawning.
-    """
+    """The actors of a world by kind, in order of spawning; rebuilt whenever an actor is added or removed."""
 
     vehicles: list[Vehicle]
     walkers: list[Walker]
@@ -22,21 +19,21 @@ class ActorIndex:
     lights: list[TrafficLight]
     sensors: list[Sensor]
     attached: list[Actor]
-    """What is attached to something else."""
+    """Actors that have a parent."""
 
     @classmethod
     def of(cls, actors: Iterable[Actor]) -> "ActorIndex":
-        everybody = list(actors)
+        found = list(actors)
         return cls(
-            [actor for actor in everybody if isinstance(actor, Vehicle)],
-            [actor for actor in everybody if isinstance(actor, Walker)],
-            [actor for actor in everybody if isinstance(actor, Vehicle | Walker)],
-            [actor for actor in everybody if isinstance(actor, TrafficLight)],
-            [actor for actor in everybody if isinstance(actor, Sensor)],
-            [actor for actor in everybody if actor.parent is not None],
+            [actor for actor in found if isinstance(actor, Vehicle)],
+            [actor for actor in found if isinstance(actor, Walker)],
+            [actor for actor in found if isinstance(actor, Vehicle | Walker)],
+            [actor for actor in found if isinstance(actor, TrafficLight)],
+            [actor for actor in found if isinstance(actor, Sensor)],
+            [actor for actor in found if actor.parent is not None],
         )
 
     @cached_property
     def moving_table(self) -> MovingTable:
-        """What the renderer gets to know of the movers."""
+        """The renderer's table of the movers."""
         return MovingTable(self.movers)

@@ -44,7 +44,7 @@ def overlaps(one: Floats, two: Floats) -> NDArray[np.bool_]:
     gap_x, gap_y = two[:, 0] - one[:, 0], two[:, 1] - one[:, 1]
     turn = two[:, 2] - one[:, 2]
     c, s = np.abs(np.cos(turn)), np.abs(np.sin(turn))
-    base = np.stack((one, two))  # once along the axes of the one, once along those of the other
+    base = np.stack((one, two))  # along the axes of each of the two
     other = base[::-1]
     fx, fy = np.cos(base[..., 2]), np.sin(base[..., 2])
     ahead = np.abs(gap_x * fx + gap_y * fy)

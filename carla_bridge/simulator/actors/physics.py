@@ -23,7 +23,7 @@ GRIP = 7.5
 STEERING_RATE = 4.0
 """Radians per second of the front wheels."""
 LONGEST_STEP = 0.05
-"""Seconds of the pieces in which vehicles move."""
+"""Seconds; longer ticks are divided into equal pieces."""
 STRIDE = 1.35
 """Metres per full cycle of the legs, for an adult."""
 
@@ -160,7 +160,7 @@ def step_walker(walker: Walker, dt: float) -> None:
 
 
 def place_walker(walker: Walker, pose: Pose, speed: float) -> None:
-    """What the client's crowd simulation says: a pose on the ground and a speed."""
+    """Put a walker where the client's crowd simulation has it: a pose on the ground and a speed."""
     walker.pose = Pose(pose.x, pose.y, walker.extent[2], 0.0, pose.yaw, 0.0)
     fx, fy = walker.forward
     walker.velocity = (fx * speed, fy * speed, 0.0)

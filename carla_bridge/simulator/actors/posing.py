@@ -1,4 +1,4 @@
-"""Poses of things that ride on other things, with CARLA's left-handed rotations."""
+"""Poses of attached things, with CARLA's left-handed rotations."""
 
 from math import asin, atan2, cos, degrees, radians, sin
 

@@ -1,4 +1,4 @@
-"""What the sensors that are not cameras measure."""
+"""What GNSS and IMU sensors measure."""
 
 from math import asin, atan2, cos, cosh, degrees, pi, radians, sin, sinh
 

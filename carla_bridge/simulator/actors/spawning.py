@@ -1,4 +1,4 @@
-"""From a blueprint to an actor."""
+"""Makes actors from blueprints."""
 
 from zlib import crc32
 
@@ -71,8 +71,8 @@ def _check_camera(settings: dict[str, str]) -> None:
     if not (0 < width <= MAX_IMAGE_SIDE and 0 < height <= MAX_IMAGE_SIDE) or width * height > MAX_IMAGE_PIXELS:
         raise RefusedError(
             f"an image of {width} x {height} pixels is not possible here: "
-            f"sides go from 1 to {MAX_IMAGE_SIDE}, and at most {MAX_IMAGE_PIXELS} pixels in all"
+            f"each side must be from 1 to {MAX_IMAGE_SIDE} pixels, and the whole at most {MAX_IMAGE_PIXELS}"
         )
     fov = float(settings["fov"])
     if not 1.0 <= fov <= 170.0:
-        raise RefusedError(f"a field of view of {fov:g} degrees is not possible here: from 1 to 170")
+        raise RefusedError(f"a field of view of {fov:g} degrees is not possible here: it must be from 1 to 170")

@@ -1,4 +1,4 @@
-"""Rows of plain numbers as arrays, and actors as the renderer's table of all that moves."""
+"""Arrays from rows of plain numbers, and the renderer's table of everything that moves."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -11,17 +11,17 @@ from carla_bridge.simulator.town.path import Floats
 
 BRAKE_LIGHTS = 0x8
 BRAKES_SHOW = 0.05
-"""Share of the brake from which on the lights are on."""
+"""Share of the brake above which the brake lights are on."""
 WHEEL_RADIUS = 0.34
 
 
 def table(rows: Sequence[Iterable[float]], width: int) -> Floats:
-    """(n, width); NumPy's own way from a list of tuples takes twice as long, for it looks at everything twice."""
+    """An (n, width) array; np.array on a list of tuples takes twice as long, because it reads everything twice."""
     return np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * width).reshape(-1, width)
 
 
 class MovingTable:
-    """Rows for vehicles and walkers; what never changes of them is written down once."""
+    """Rows for vehicles and walkers; the constant columns are written once."""
 
     def __init__(self, movers: Sequence[Vehicle | Walker]) -> None:
         looks = [MovingObject(a.id, a.blueprint, a.pose, a.extent, int(a.tag), a.colour) for a in movers]
@@ -33,7 +33,7 @@ class MovingTable:
         self._vehicle_rows, self._walker_rows = np.flatnonzero(~on_foot), np.flatnonzero(on_foot)
 
     def now(self) -> MovingObjects:
-        """The table at this tick. Walkers are drawn upright, from the ground under the middle of their bodies."""
+        """The table at this tick. Walkers are drawn upright, standing on the ground below their centre."""
         numbers = self._lasting.numbers.copy()
         numbers[:, 1:7] = table([actor.pose for actor in self._movers], 6)
         if self._walkers:

@@ -13,7 +13,7 @@ MAX_IMAGE_PIXELS = 4096 * 2304
 CAMERAS = ("rgb", "instance_segmentation", "semantic_segmentation", "depth")
 WALKERS = 26
 SECOND_GENERATION = 15
-"""The first pedestrian that counts as one of CARLA's newer ones, which scripts ask for."""
+"""The first pedestrian of CARLA's second generation, which some scripts filter for."""
 
 
 class AttributeType(IntEnum):
@@ -89,7 +89,7 @@ def _check(blueprint: str, attribute: Attribute, value: str) -> None:
 
 
 def colour_of(text: str) -> tuple[int, int, int]:
-    """'r,g,b' as numbers; ValueError where it is not that."""
+    """'r,g,b' as numbers; ValueError if it is something else."""
     red, green, blue = (int(part) for part in text.split(","))
     if not all(0 <= part <= 255 for part in (red, green, blue)):
         raise ValueError(text)
@@ -113,7 +113,7 @@ class BlueprintLibrary(Mapping[str, Blueprint]):
         return len(self._entries)
 
     def wire(self) -> list[object]:
-        """ActorDefinitions as the client wants them."""
+        """ActorDefinitions on the wire."""
         return [
             [number, entry.id, entry.tags, [attribute.wire() for attribute in entry.attributes]]
             for number, entry in enumerate(self._entries.values(), start=1)
@@ -177,7 +177,7 @@ def _preset(name: str, value: bool | int | float) -> Attribute:
 
 
 def _without_effect(camera: str) -> tuple[Attribute, ...]:
-    """What can be set of a camera without effect."""
+    """Attributes of a camera that can be set but have no effect."""
     lens = tuple(_preset(name, value) for name, value in LENS.items())
     if camera != "rgb":
         return lens

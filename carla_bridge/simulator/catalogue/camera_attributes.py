@@ -1,4 +1,4 @@
-"""Attributes of CARLA's cameras that have no effect here, with CARLA's defaults: many scripts set them."""
+"""Attributes of CARLA's cameras that have no effect here, with CARLA's defaults; many scripts set them."""
 
 LENS = {
     "lens_circle_falloff": 5.0,

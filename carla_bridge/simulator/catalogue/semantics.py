@@ -1,4 +1,4 @@
-"""CARLA 0.9.16's semantic tags and how 16-bit instance ids are shared between actors and the map."""
+"""CARLA 0.9.16's semantic tags, and the division of 16-bit instance ids between actors and the map."""
 
 from enum import IntEnum
 

@@ -1,4 +1,7 @@
-"""From the renderer's pictures to CARLA's image messages; one rendering serves every camera at the same place."""
+"""What to draw of a tick, which part each worker draws, and pixels in the layouts of CARLA's images.
+
+One rendering serves all cameras with the same view.
+"""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -13,7 +16,7 @@ from carla_bridge.simulator.protocol.messages import SensorType, header
 from carla_bridge.simulator.scene import CameraView, ColourAndDepth, Moment, Picture, Renderer, identities
 
 FARTHEST = 1000.0
-"""Metres at which CARLA's depth code is full."""
+"""Metres at which CARLA's depth code reaches its maximum."""
 CAMERAS = {
     "sensor.camera.rgb": SensorType.RGB,
     "sensor.camera.instance_segmentation": SensorType.INSTANCE,
@@ -25,13 +28,13 @@ CAMERAS = {
 GRID = 8
 """Strips begin at multiples of this many columns."""
 WORTH_CUTTING = 250_000
-"""Pixels from which on strips of a picture are drawn sooner than the whole: half of a small one takes almost as long,
-and keeps the other processor from what else there is to do."""
+"""Pixels above which a single view is cut into strips: half of a small one takes almost as long as the whole, and keeps
+the other processor from its other work."""
 
 
 @dataclass(frozen=True)
 class ImageRequest:
-    """One image to take and send."""
+    """One image that a camera sensor is due to send."""
 
     stream: int
     kind: SensorType
@@ -42,7 +45,7 @@ class ImageRequest:
         return 4 * self.view.width * self.view.height
 
     def message_start(self, frame: int, elapsed: float) -> bytes:
-        """Everything of the image message that comes before its pixels."""
+        """The part of the image message before its pixels."""
         start = header(self.kind, frame, elapsed, self.view.pose)
         size = struct.pack("<IIf", self.view.width, self.view.height, self.view.fov)
         return struct.pack("<I", len(start) + len(size) + self.pixel_bytes) + start + size
@@ -58,13 +61,13 @@ class ImageTask:
 
     @property
     def early(self) -> bool:
-        """Whether it only says who is where."""
+        """Whether it shows identities only, which are known before colours and depth."""
         return self.kind in (SensorType.INSTANCE, SensorType.SEMANTIC)
 
 
 @dataclass(frozen=True)
 class RenderJob:
-    """Everything to draw of one moment."""
+    """All images to draw of one moment."""
 
     moment: Moment
     tasks: Sequence[ImageTask]
@@ -80,9 +83,9 @@ def image_request(sensor: Sensor) -> ImageRequest:
 
 
 def draw_tasks(renderer: Renderer, job: RenderJob, memory: memoryview, strip: int, strips: int) -> Iterator[None]:
-    """Draw the share of one process of so many into the memory that the order names.
+    """Draw one worker's share of a job into the shared memory.
 
-    Stops twice: when the images that only say who is where are there, and when all are.
+    Yields twice: when the identity images are complete, and when all are.
     """
     wanted: dict[CameraView, list[ImageTask]] = {}
     for task in job.tasks:
@@ -101,9 +104,10 @@ def draw_tasks(renderer: Renderer, job: RenderJob, memory: memoryview, strip: in
 
 
 def shares(views: Sequence[CameraView], strip: int, strips: int) -> dict[CameraView, range]:
-    """The columns of each view that one process draws: whole views of one size as far as they go round, else strips.
+    """The columns of each view that one worker draws.
 
-    A strip costs more than its share of the whole, but views that are left over would keep one process waiting.
+    Views of one size are dealt out whole as long as every worker gets one; the rest are cut into strips. A strip costs
+    more than its share of the whole, but an uncut view that is left over would keep one worker waiting.
     """
     if len(views) == 1 and views[0].width * views[0].height < WORTH_CUTTING:
         return {views[0]: range(views[0].width if strip == 0 else 0)}
@@ -120,7 +124,7 @@ def shares(views: Sequence[CameraView], strip: int, strips: int) -> dict[CameraV
 
 
 def columns(width: int, strip: int, strips: int) -> range:
-    """The columns of one of so many strips of about the same width; small pictures may leave some strips empty."""
+    """The columns of one of `strips` strips of about the same width; small pictures may leave some strips empty."""
     ends = [min(-(-width * number // (strips * GRID)) * GRID, width) for number in (strip, strip + 1)]
     return range(*ends)
 
@@ -141,7 +145,7 @@ def _pixels(kind: SensorType, picture: Picture) -> NDArray[np.uint32]:
 
 
 class BlankRenderer:
-    """A renderer that draws nothing: black sky everywhere. For worlds that nobody looks at."""
+    """A renderer that draws black sky everywhere, for worlds whose pictures do not matter."""
 
     def draw(self, moment: Moment, views: Sequence[CameraView]) -> list[Picture]:
         shapes = [(view.height, len(view.shown)) for view in views]

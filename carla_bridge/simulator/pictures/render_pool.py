@@ -1,9 +1,8 @@
-"""Where pictures are made: processes beside the server, each of which draws its share of every tick's pictures.
+"""The processes that draw, each its share of every tick's pictures, as the server sees them.
 
-Who draws what follows from the tick's views alone, so pictures do not depend on the machine. The moment is sent once
-as bytes; pixels come back through memory that all processes share, right behind what comes before them in an image
-message, so that it is copied once, whole. Processes end with the server, whatever way it ends, because their
-connection to it closes.
+The shares depend on the tick's views alone, so pictures do not depend on the machine. The moment is sent once as
+bytes; pixels come back through shared memory, right behind the beginning of their image message, so that a message is
+copied once and whole. The processes end with the server, however it ends, because their connection to it closes.
 """
 
 import asyncio
@@ -24,17 +23,17 @@ from carla_bridge.simulator.pictures.render_worker import FAILED
 from carla_bridge.simulator.scene import Moment
 
 STRIPS = 2
-_FRUGAL = {
+_WORKER_ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MALLOC_MMAP_THRESHOLD_": str(2**28),
     "MALLOC_TRIM_THRESHOLD_": str(2**28),
 }
-"""No threads beside the other process; and memory of images is kept for the next, for new pages cost time."""
+"""One thread per process; and the memory of images is kept for the next ones, because new pages cost time."""
 
 
 @dataclass(frozen=True)
 class PendingImage:
-    """An image message that is being drawn: whose it is, and where it lies in the shared memory."""
+    """An image message that is being drawn: its stream, and its place in the shared memory."""
 
     stream: int
     place: slice
@@ -43,36 +42,36 @@ class PendingImage:
 
 
 class RenderPool:
-    """Owns the processes and the memory; drawing waits until the renderers are made."""
+    """Owns the processes and the shared memory; jobs wait until the renderers are made."""
 
     def __init__(self, renderer: str) -> None:
-        """`renderer` is what makes one, as module:name; it is loaded by the processes only."""
+        """`renderer` names the class or function that makes a renderer, as module:name; only the workers load it."""
         self._renderer = renderer
         self._memory_file = os.memfd_create("pictures")
         self._memory = mmap.mmap(-1, 1)
         self._workers = [RenderWorker(number) for number in range(STRIPS)]
         self._busy: list[RenderWorker] = []
-        """Those that have a share of the last order."""
+        """The workers that have a share of the last job."""
 
     async def start(self) -> None:
-        """Start the processes, which load what they need meanwhile."""
+        """Start the processes, which then load their modules."""
         for worker in self._workers:
             await worker.start(self._memory_file, self._renderer)
 
     def make_renderers(self, *arguments: object) -> None:
-        """Have the renderers made with these arguments."""
+        """Tell the workers to make their renderers with these arguments."""
         pickled = pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL)
         for worker in self._workers:
             worker.send(pickled)
 
     async def run(self) -> None:
-        """Run as long as all processes do; raises RendererLostError when one has ended."""
+        """Run until a process ends, and raise RendererLostError then."""
         await asyncio.gather(*(worker.listen() for worker in self._workers))
 
     def submit(
         self, moment: Moment, requests: Sequence[ImageRequest], frame: int, elapsed: float
     ) -> list[PendingImage]:
-        """Have the requests drawn; to be delivered before the next order."""
+        """Let the workers draw the images; deliver them before submitting again."""
         starts = [request.message_start(frame, elapsed) for request in requests]
         pending, tasks, end = [], [], 0
         for request, start in zip(requests, starts, strict=True):
@@ -86,14 +85,14 @@ class RenderPool:
         self._busy = [worker for worker in self._workers if any(shares(views, worker.number, STRIPS).values())]
         for worker in self._busy:
             worker.send(job)
-        for message, start in zip(pending, starts, strict=True):  # workers are at work already; they write pixels only
+        for message, start in zip(pending, starts, strict=True):  # the workers draw already, but write only pixels
             self._memory[message.place.start : message.place.start + len(start)] = start
         return pending
 
     async def deliver(self, pending: Sequence[PendingImage], publish: Callable[[int, memoryview], None]) -> None:
-        """Publish every message as soon as all like it are drawn; RuntimeError if one could not be.
+        """Publish first the identity images, then the others, as soon as each group is drawn; RuntimeError on failure.
 
-        What is published must not be kept: the next order overwrites it.
+        What is published must not be kept: the next job overwrites it.
         """
         failures: list[str] = []
         for early in (True, False):
@@ -107,7 +106,7 @@ class RenderPool:
             raise RuntimeError(failures[0])
 
     def close(self) -> None:
-        """End the processes at once; they keep nothing that is worth waiting for."""
+        """Kill the processes; they hold nothing worth waiting for."""
         for worker in self._workers:
             worker.kill()
         self._memory.close()
@@ -143,7 +142,7 @@ class RenderWorker:
                 ],
                 pass_fds=(theirs.fileno(), memory_file),
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": path, **_FRUGAL},
+                env={**os.environ, "PYTHONPATH": path, **_WORKER_ENVIRONMENT},
                 start_new_session=True,
             )
         self._reader, self._writer = await asyncio.open_connection(sock=ours)
@@ -164,7 +163,7 @@ class RenderWorker:
         raise RendererLostError(f"a process that draws pictures has ended ({reason}); start the simulator again.")
 
     async def answer(self) -> str:
-        """Wait until one order is carried out; says why not if it could not be."""
+        """Wait for the next answer: empty if the images are drawn, otherwise the error."""
         return (await self._answers.get()).decode().strip()
 
     def kill(self) -> None:

@@ -1,8 +1,8 @@
-"""A process that draws its share of the pictures, on the order of the server that started it.
+"""A process that draws its share of the pictures for the server that started it.
 
-It reads pickled orders from a socket, draws into shared memory and answers each with two lines, when the images that
-only say who is where are there and when all are: empty, or what went wrong. When the server is gone, by whatever way,
-the socket closes and the process ends.
+It reads pickled jobs from a socket, draws into shared memory and answers each job with two lines, one when the identity
+images are complete and one when all are: empty, or the error. When the server ends, however it ends, the socket closes
+and the process ends too.
 """
 
 import gc
@@ -18,12 +18,12 @@ from carla_bridge.simulator.pictures.render_jobs import RenderJob, draw_tasks
 from carla_bridge.simulator.scene import Renderer
 
 FAILED = 3
-"""Exit code after an error that the last answer tells."""
+"""Exit code after an error that stands in the last answer."""
 
 
 def main(connection: socket.socket, memory_file: int, strip: int, strips: int, renderer_name: str) -> int:
-    """Make a renderer with the arguments that come first, then draw; returns the exit code when the socket closes."""
-    cv2.setNumThreads(1)  # the other cores have processes of their own
+    """Make a renderer with the arguments that arrive first, draw until the socket closes, return the exit code."""
+    cv2.setNumThreads(1)  # the other cores have their own processes
     memory = mmap.mmap(-1, 1)
     with connection, connection.makefile("rb") as jobs:
         try:
@@ -34,7 +34,7 @@ def main(connection: socket.socket, memory_file: int, strip: int, strips: int, r
         except Exception as error:
             connection.sendall(_line(error))
             return FAILED
-        gc.freeze()  # what the town is made of stays; not to be looked through again and again
+        gc.freeze()  # the town's objects stay; the collector need not visit them again
         while True:
             try:
                 job: RenderJob = pickle.load(jobs)

@@ -32,14 +32,13 @@ METHODS = {
 }
 """The RPC that does the same as a command."""
 LARGEST_BATCH = 20_000
-"""Commands that are done in one go, a quarter of a second's work. No tick comes between those of a batch, so neither
-does anybody else's call."""
+"""A quarter of a second's work. No tick runs during a batch, so no other client's call is answered meanwhile."""
 
 log = logging.getLogger(__name__)
 
 
 def run_batch(world: World, actors: ActorMethods, commands: Any) -> list[object]:
-    """Do all commands in order; each has its own answer, and one that fails stops none of the others."""
+    """Run all commands in order; each gets its own answer, and a failed one does not stop the others."""
     return [_answer(world, actors, command) for command in _listed(commands, "commands")]
 
 
@@ -80,20 +79,20 @@ def _run(world: World, actors: ActorMethods, index: int, fields: Sequence[Any]) 
 
 
 def _spawn(world: World, actors: ActorMethods, fields: Sequence[Any]) -> int:
-    """The client leaves the attachment type of a batch unset, so it is not looked at: everything is rigid."""
+    """The client leaves the attachment type of a batch unset, so it is ignored: every attachment is rigid."""
     description, transform, parent, _, socket, after = _exactly(fields, 6)
     follow_ups = _listed(after, "do_after")
     optional = wire.items(parent, "parent")
     parent_id = optional[1] if len(optional) == 2 and optional[0] else None
     actor = spawn(world, description, transform, parent_id, RIGID, "" if parent_id is None else socket)
     for command in follow_ups:
-        # whatever goes wrong, the actor is there, and its id the only way to get rid of it
+        # whatever fails, the actor exists, and the client needs its id to destroy it
         try:
             _follow_up(world, actors, actor.id, command)
         except RefusedError as refusal:
-            log.warning("after the spawning of actor %d: %s", actor.id, refusal)
+            log.warning("after spawning actor %d: %s", actor.id, refusal)
         except Exception:
-            log.exception("internal error after the spawning of actor %d", actor.id)
+            log.exception("internal error after spawning actor %d", actor.id)
     return actor.id
 
 
@@ -107,7 +106,7 @@ def _listed(commands: Any, what: str) -> Sequence[Any]:
     listed = wire.items(commands, what)
     if len(listed) > LARGEST_BATCH:
         raise RefusedError(
-            f"a batch of {len(listed)} commands would keep everybody waiting: send at most {LARGEST_BATCH} at once"
+            f"a batch of {len(listed)} commands would keep other clients waiting: send at most {LARGEST_BATCH} at once"
         )
     return listed
 

@@ -1,4 +1,4 @@
-"""From an RPC's name to the method that serves it, with every error turned into an answer."""
+"""Finds the method that serves an RPC, and turns every error into an answer."""
 
 import inspect
 import logging
@@ -14,21 +14,21 @@ UNWRAPPED = "apply_batch"
 """The one RPC whose result is not wrapped: it is a list with the response to each command."""
 
 MOST_LOGGED_REFUSALS = 1000
-"""Different refusals that are logged, each once."""
+"""How many different refusals are logged, each once."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Method:
-    """Something that can be called from outside, and what it takes."""
+    """A method that clients can call, and its signature."""
 
     name: str
     function: Callable[..., Any]
     signature: inspect.Signature
 
     async def call(self, caller: Caller, given: list[Any]) -> Any:
-        """Call with checked argument count; methods that want to know the caller get it first."""
+        """Check the number of arguments and call; methods with a `caller` parameter get the caller first."""
         arguments = [caller, *given] if "caller" in self.signature.parameters else given
         try:
             self.signature.bind(*arguments)
@@ -49,7 +49,7 @@ def method_table(*services: object) -> dict[str, Method]:
 
 
 class Dispatcher:
-    """Answers CARLA's RPCs; what is not in the table is refused by name."""
+    """Answers CARLA's RPCs; refuses unknown ones by name."""
 
     def __init__(self, *services: object) -> None:
         self._methods = method_table(*services)
@@ -76,7 +76,7 @@ class Dispatcher:
 
 
 def _failed(name: str, given: list[Any], message: str) -> object:
-    """The failure of a call, in the shape of its result: of a batch that could not be run, every command failed."""
+    """The failure of a call in the shape of its result: if a batch cannot be run, every command has failed."""
     answer = failure(message)
     if name != UNWRAPPED:
         return answer

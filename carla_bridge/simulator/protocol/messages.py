@@ -1,4 +1,4 @@
-"""Stream messages: the header that all share, and the small sensors."""
+"""Stream messages: the header that all share, and the data of small sensors."""
 
 import struct
 from enum import IntEnum
@@ -26,7 +26,7 @@ class SensorType(IntEnum):
 
 
 def framed(*parts: bytes) -> bytes:
-    """One message with its length in front."""
+    """One message, preceded by its length."""
     body = b"".join(parts)
     return struct.pack("<I", len(body)) + body
 

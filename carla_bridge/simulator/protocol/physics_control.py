@@ -1,4 +1,4 @@
-"""What a vehicle's physics look like through CARLA's VehiclePhysicsControl."""
+"""A vehicle's physics as CARLA's VehiclePhysicsControl."""
 
 from math import cos, radians, sin
 

@@ -15,14 +15,14 @@ from carla_bridge.simulator.errors import RefusedError
 Handler = Callable[["Caller", str, list[Any]], Awaitable[object]]
 LARGEST_REQUEST = 64 * 1024 * 1024
 MOST_SILENT = 512
-"""Connections that never said anything are kept up to this number; then the oldest go."""
+"""How many connections that have never sent anything are kept; beyond that the oldest are closed."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: the address at which this client reaches the server."""
+    """A client, by the address at which it reaches the server."""
 
     server_host: str
 
@@ -78,7 +78,7 @@ class RpcServer:
             try:
                 unpacker.feed(data)
                 requests = list(unpacker)
-            except Exception as error:  # msgpack raises many kinds; all mean the same
+            except Exception as error:  # msgpack raises many types; all mean malformed data
                 log.warning("closed a connection that sent malformed msgpack (%s)", type(error).__name__)
                 return
             for request in requests:
@@ -86,9 +86,9 @@ class RpcServer:
                 if reply is None:
                     return
                 writer.write(reply)
-                await writer.drain()  # who does not read is not answered
+                await writer.drain()  # a client that does not read is not answered
                 if len(requests) > 1:
-                    await asyncio.sleep(0)  # who asks much at once does not keep the others waiting
+                    await asyncio.sleep(0)  # a client with many requests does not keep the others waiting
 
     async def _answer(self, caller: Caller, request: Any) -> bytes | None:
         if not (
@@ -99,7 +99,7 @@ class RpcServer:
             and isinstance(request[2], str)
             and isinstance(request[3], list)
         ):
-            log.warning("closed a connection that sent something else than an RPC request")
+            log.warning("closed a connection that sent something other than an RPC request")
             return None
         _, number, method, arguments = request
         try:

@@ -1,8 +1,8 @@
 """Data streams: one TCP connection per subscriber and stream, each with a bounded queue.
 
-In synchronous mode the world waits a little for a subscriber whose queue is full; one that stays full is set
-aside, and from then on, as in asynchronous mode, its oldest messages are dropped. So nobody slow or dead blocks
-the others for long, and memory stays bounded.
+In synchronous mode the world waits a little for a subscriber whose queue is full; if it stays full, the
+world stops waiting for it, and as in asynchronous mode its oldest messages are dropped. So a slow or dead subscriber
+does not block the others for long, and memory stays bounded.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ QUEUE = 4
 PATIENCE = 3.0
 """Seconds that the world waits for a full queue in synchronous mode."""
 HANDSHAKE = 10.0
-"""Seconds within which a connection must name its stream, and within which a token must be used to be waited for."""
+"""Seconds within which a connection must name its stream, and for which an unused token is waited for."""
 SUBSCRIPTION = 2.0
-"""Seconds that the world waits for the subscription to a stream whose token was just handed out."""
+"""Seconds that the world waits for the subscription to a stream whose token it has just sent."""
 MOST_EXPECTED = 1000
-"""Subscriptions that are waited for at once; nobody uses as many tokens at a time."""
+"""How many subscriptions are waited for at once; no client uses as many tokens at a time."""
 DEPARTURE = 0.5
-"""Seconds that the world waits for a client to drop a stream that it is known to drop."""
+"""Seconds that the world waits for a client to drop a stream when it is known to do so."""
 SEND_BUFFER = 1 << 21
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class Subscriber(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.stream is not None:
-            return  # nothing more is expected; whatever it is, it is not kept
+            return  # nothing more is expected, so it is discarded
         self._handshake += data[:4]
         if len(self._handshake) >= 4:
             self._deadline.cancel()
@@ -75,7 +75,7 @@ class Subscriber(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writable = True
-        # not from within the transport's own writing: a connection that breaks there would be lost twice
+        # not from within the transport's write: a connection that breaks there would be reported lost twice
         asyncio.get_running_loop().call_soon(self._send_pending)
 
     def _send_pending(self) -> None:
@@ -87,7 +87,7 @@ class Subscriber(asyncio.Protocol):
             self.set_aside = False
 
     def send(self, message: bytes) -> None:
-        """Send a message now, or queue it; the oldest waiting one goes if there is no room."""
+        """Send a message now, or queue it and drop the oldest one if there is no room."""
         if self._writable and not self._pending:
             self._transport.write(message)
             return
@@ -112,7 +112,7 @@ class StreamHub:
         self.connections: set[Subscriber] = set()
         self._streams: dict[int, list[Subscriber]] = {}
         self._expected: deque[tuple[int, float, asyncio.Event]] = deque(maxlen=MOST_EXPECTED)
-        """Streams whose tokens have been handed out, with the time of that."""
+        """Streams whose tokens were sent to clients, and when."""
         self._first_messages: dict[int, bytes] = {}
         self._departure: tuple[int, asyncio.Event] | None = None
         self._server: asyncio.Server | None = None
@@ -131,11 +131,11 @@ class StreamHub:
             subscriber.close()
 
     def set_first_message(self, stream: int, message: bytes) -> None:
-        """Remember the message that a new subscriber of the stream gets at once."""
+        """Set the message that every new subscriber of the stream receives at once."""
         self._first_messages[stream] = message
 
     def expect(self, stream: int) -> None:
-        """A client has asked for this stream's token and will subscribe in a moment."""
+        """Announce that a client has asked for this stream's token and will subscribe."""
         self._expected.append((stream, asyncio.get_running_loop().time(), asyncio.Event()))
 
     def joined(self, subscriber: Subscriber) -> None:
@@ -161,7 +161,7 @@ class StreamHub:
                 del self._streams[subscriber.stream]
 
     def expect_departure(self, stream: int) -> None:
-        """A client will drop this stream in a moment; it crashes if a message reaches it meanwhile."""
+        """Announce that a client will drop this stream; it would crash if a message reached it before that."""
         if stream in self._streams:
             self._departure = (stream, asyncio.Event())
 
@@ -176,7 +176,7 @@ class StreamHub:
         return stream in self._streams
 
     def publish(self, stream: int, message: bytes | memoryview) -> None:
-        """Send everybody one copy: from Python 3.12 on, transports keep what they cannot send at once as it is."""
+        """Send all subscribers one copy, because since Python 3.12 transports keep a reference to unsent data."""
         if subscribers := self._streams.get(stream):
             copy = bytes(message)
             for subscriber in subscribers:

@@ -24,7 +24,7 @@ from carla_bridge.simulator.world import World
 TURNS = {1: "Left", 2: "Right", 3: "Straight"}
 """CARLA's RoadOption numbers of the turns that a route may contain."""
 CLOSE = 20.0
-"""Metres between the places of a path up to which they tell the direction of travel."""
+"""Metres between places of a path up to which they define the direction of travel."""
 ON_WAY = 1.5
 """Metres from a lane's centre within which a place counts as on it."""
 
@@ -53,7 +53,7 @@ class TrafficManagerMethods:
         self._world = world
 
     def health_check_remote_TM(self) -> None:  # noqa: N802 - CARLA's name
-        """Still here."""
+        """Answers, which is all that the client checks."""
 
     def register_vehicle(self, vehicles: Any) -> None:
         for vehicle in wire.items(vehicles, "vehicles"):
@@ -203,7 +203,7 @@ class TrafficManagerMethods:
             driver.take_turns(turns)
 
     def _lanes(self, path: Any) -> list[Lane]:
-        """The lanes that a path uses. Ways through junctions overlap: they follow from the roads before and after."""
+        """The lanes of a path. Ways through junctions overlap, so they follow from the roads before and after."""
         places = [wire.vector(place, "location") for place in wire.items(path, "path")]
         lanes: list[Lane] = []
         for number, (x, y, _) in enumerate(places):
@@ -217,7 +217,7 @@ class TrafficManagerMethods:
 
 
 def _last_way(lanes: list[Lane], nearest: Lane, x: float, y: float) -> Lane:
-    """Where a path ends in a junction: the way that goes on from its last road, or else the one nearest to its end."""
+    """The last way of a path that ends in a junction: from its last road, or else the nearest to its end."""
 
     def gap(way: Lane) -> float:
         return float(np.hypot(way.samples[:, 0] - x, way.samples[:, 1] - y).min())
@@ -238,7 +238,7 @@ def _id(actor: Any) -> int:
 
 
 def _turns(route: Any) -> list[str]:
-    """A route is a byte per junction."""
+    """The turns of a route, which is one byte per junction."""
     if not isinstance(route, bytes):
-        raise RefusedError("a route must be given as bytes")
+        raise RefusedError("a route must be bytes, one for each junction")
     return [TURNS[option] for option in route if option in TURNS]

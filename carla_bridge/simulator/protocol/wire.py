@@ -54,7 +54,7 @@ def text(value: Any, what: str) -> str:
 
 
 def items(value: Any, what: str, length: int | None = None) -> Sequence[Any]:
-    """A list, of the given length where one is given."""
+    """A list, of at least the given length if there is one."""
     if not isinstance(value, (list, tuple)) or (length is not None and len(value) < length):
         expected = "a list" if length is None else f"a list of {length}"
         raise RefusedError(f"{what} must be {expected}, not {shown(value)}")
@@ -103,7 +103,7 @@ def weather(value: Any) -> WeatherParameters:
 
 
 class _ShortRepr(reprlib.Repr):
-    """Looks at no more of a value than it shows: clients may send millions of things where one is expected."""
+    """Reads no more of a value than it shows: clients may send millions of items instead of one."""
 
     def repr_bytes(self, value: bytes, level: int) -> str:
         return repr(value[: self.maxother])
@@ -119,6 +119,6 @@ _short_repr = _ShortRepr()
 
 
 def shown(value: object) -> str:
-    """A value in a sentence."""
+    """A value as it is shown in error messages."""
     text = _short_repr.repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -94,7 +94,7 @@ class WorldMethods:
         return self._map
 
     def get_required_files(self, folder: Any = "") -> object:
-        """Only the walkers' mesh has to be fetched; its name changes with its contents, as clients keep it."""
+        """Clients fetch only the walkers' mesh; its name changes with its contents, because clients cache it."""
         return [self._mesh_name] if wire.text(folder, "folder") == "Nav" else []
 
     def request_file(self, name: Any) -> bytes:
@@ -138,7 +138,7 @@ class WorldMethods:
         ]
 
     def is_traffic_manager_running(self, port: Any) -> bool:
-        """Always: the simulator drives the traffic itself, whatever port the client thinks of."""
+        """Always true: the simulator drives the traffic itself, whatever port the client asks about."""
         wire.whole(port, "port", 0, 65535)
         return True
 
@@ -151,7 +151,7 @@ class WorldMethods:
         return True
 
     def _tagged(self, tag: Any) -> list[tuple[int, StaticObject]]:
-        """Things of the map with their numbers, which are the same whatever is asked for."""
+        """Things of the map with their numbers, which do not depend on the tag."""
         wanted = wire.whole(tag, "tag", 0, ANY_TAG)
         return [(n, thing) for n, thing in enumerate(self._world.town.objects) if wanted in (ANY_TAG, thing.tag)]
 

@@ -1,4 +1,4 @@
-"""The message that tells clients where all actors are, once per tick."""
+"""The message with the state of all actors that clients receive once per tick."""
 
 import struct
 import time
@@ -12,7 +12,7 @@ from carla_bridge.simulator.world import World
 MAP_CHANGED = 1
 _EPISODE = struct.Struct("<Qdf3iI")
 _BODY = "<IB15f"
-"""Id, whether active, pose, velocity, angular velocity, acceleration: what the row of every actor begins with."""
+"""Id, whether active, pose, velocity, angular velocity, acceleration: the beginning of every actor's row."""
 _PLAIN = struct.Struct(_BODY)
 _VEHICLE = struct.Struct(_BODY + "fffBBBifBBIB")
 _WALKER = struct.Struct(_BODY + "4fB")
@@ -20,19 +20,19 @@ _SIGN = struct.Struct(_BODY + "32s")
 _LIGHT_CLOCK = struct.Struct("<4fIBB")
 _ROW = _PLAIN.size + 54
 _UNKNOWN_LIGHT = 2
-"""What a vehicle shows that no light concerns: green."""
+"""The state for a vehicle that is at no light: green."""
 _START = 4 + len(header(SensorType.WORLD_STATE, 0, 0.0, Pose(0.0, 0.0, 0.0))) + _EPISODE.size
 
 
 class WorldStateWriter:
-    """Writes the states of one world. Rows stay as they are from tick to tick but for what can have changed."""
+    """Writes the states of one world; from tick to tick only the parts of rows that can change are rewritten."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._actor_index: ActorIndex | None = None
 
     def message(self, map_changed: bool) -> bytes:
-        """All actors at the present frame, with the length in front."""
+        """All actors at the present frame, preceded by the length."""
         world = self._world
         if world.actor_index is not self._actor_index:
             self._actor_index = world.actor_index
@@ -59,7 +59,7 @@ class WorldStateWriter:
         self._buffer[:_START] = struct.pack("<I", len(self._buffer) - 4) + start + episode
 
     def _lay_out(self) -> None:
-        """Give everybody a row. Signs and lights stand where they stand, so most of theirs is written here."""
+        """Assign the rows. Signs and lights do not move, so most of their rows is written here."""
         actors = self._world.actors.values()
         self._buffer = bytearray(_START + _ROW * len(actors))
         self._vehicles: list[tuple[int, Vehicle]] = []

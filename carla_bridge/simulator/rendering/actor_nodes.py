@@ -38,14 +38,14 @@ class Scene:
 
 
 class ActorNodes:
-    """Keeps a node per actor and level of detail, and forgets those whose actor is gone."""
+    """Keeps the nodes of each actor and level of detail, and drops those of actors that no longer exist."""
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[int, bool], _ActorNode] = {}
         self._geoms: dict[Look, list[tuple[list[tuple[Geom, RenderState]], int]]] = {}
 
     def scene(self, moving: MovingObjects) -> Scene:
-        """Work out where everybody is."""
+        """Compute where all actors are."""
         positions, extents = moving.positions, moving.extents
         axes = rotations(moving.rotations)
         centres = positions + axes[:, :, 2] * extents[:, 2:]

@@ -1,6 +1,6 @@
-"""From what the engine drew to the finished picture: ground, sky and air, laid over whole images at once.
+"""Finishes what the engine drew: ground, sky and air, laid over whole images at once.
 
-What needs none of the engine's pixels is the backdrop, which can be made while the engine draws.
+The backdrop is the part that needs none of the engine's pixels; it can be made while the engine draws.
 
 Images are kept as separate planes of blue, green and red: whole-array arithmetic on them is several times faster
 than on interleaved pixels.
@@ -90,7 +90,7 @@ class Compositor:
 
 
 def _through_air(depth: Image, light: Light) -> Image:
-    """Which share of its own light reaches the camera from each pixel."""
+    """The share of each pixel's own light that reaches the camera."""
     far = depth * np.float32(-light.extinction)
     if light.clear_metres > 0:
         far += np.float32(light.extinction * light.clear_metres)

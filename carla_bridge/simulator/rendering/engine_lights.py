@@ -23,7 +23,7 @@ class EngineLights:
         for lamp in (self._ambient, self._sun, self._fill):
             root.set_light(root.attach_new_node(lamp))
 
-    def set(self, light: Light) -> None:
+    def apply(self, light: Light) -> None:
         """Take colours and direction from the weather."""
         x, y, z = light.to_sun.tolist()
         self._ambient.set_color((*(0.9 * light.ambient).tolist(), 1))
@@ -35,7 +35,7 @@ class EngineLights:
 
 @dataclass(frozen=True)
 class BakedLight:
-    """The same lamps for what stands still: worked out once per change of light, in steps too fine to be seen."""
+    """The same lights for static objects: computed once per change of light, in steps too fine to be seen."""
 
     sky: tuple[float, ...]
     sun: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""What has an id of its own and stands still: traffic lights, signs and parked cars."""
+"""Static objects that have an id: traffic lights, signs and parked cars."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class VisiblePart:
 
 @dataclass(frozen=True)
 class InstanceBounds:
-    """Where some of the things are."""
+    """Places and sizes of some of the objects."""
 
     numbers: NDArray[np.int64]
     centres: NDArray[np.float64]
@@ -56,7 +56,7 @@ class StaticInstances:
         self._radii: NDArray[np.float64] = np.linalg.norm(sizes, axis=1) / 2
         self._thickness = np.minimum(sizes[:, 2], sizes[:, :2].max(axis=1, initial=0))
         self.around = lru_cache(_KEPT)(self._around)
-        """What may be seen from a screen's place, whichever way one looks."""
+        """What may be seen from a screen's place in any direction."""
 
     def _around(self, screen: Screen) -> InstanceBounds:
         hidden = screen.hides(self._centres, self._radii, self._centres[:, 2] + self._radii)

@@ -20,7 +20,7 @@ from carla_bridge.simulator.rendering.visible import IdentifiedFrame, Instances
 from carla_bridge.simulator.scene import CameraView, ColourAndDepth, Moment, Picture, Town, Weather
 
 _MARGIN = 8
-"""Columns drawn beside a strip and thrown away, so that what is worked out smoothly is smooth across strips."""
+"""Extra columns drawn at the edges of a strip and discarded, so that smooth effects stay smooth across strips."""
 
 
 class PandaRenderer:
@@ -39,7 +39,7 @@ class PandaRenderer:
         self._weather = Weather()
         self._set_light()
         self._beside = ThreadPoolExecutor(1, "backdrop")
-        """Works while the engine draws, which it does without holding up the interpreter."""
+        """Works while the engine draws, which releases the interpreter's lock."""
 
     def draw(self, moment: Moment, views: Sequence[CameraView]) -> list[Picture]:
         """Pictures of the same moment, one per view, in order; deterministic for equal arguments."""
@@ -70,7 +70,7 @@ class PandaRenderer:
     def _set_light(self) -> None:
         self._light = light_of(self._weather)
         self._still = baked(self._light)
-        self._lights.set(self._light)
+        self._lights.apply(self._light)
 
     def close(self) -> None:
         """Release buffers and the engine."""
@@ -83,6 +83,6 @@ def _widened(view: CameraView) -> range:
 
 
 def _kept(view: CameraView) -> slice:
-    """Of the columns that are drawn, those that are wanted."""
+    """The wanted columns among those that are drawn."""
     first = view.shown.start - _widened(view).start
     return slice(first, first + len(view.shown))

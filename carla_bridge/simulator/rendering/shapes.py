@@ -83,7 +83,7 @@ class ShapeTable:
         self._shapes = {kind.value: shape for kind, shape in _shapes().items()}
 
     def shape(self, kind: str) -> Shape:
-        """The shape of a kind; refuses kinds that nobody has drawn yet."""
+        """The shape of a kind; ValueError if it has none."""
         if kind not in self._shapes:
             raise ValueError(f"the renderer has no shape for objects of kind {kind!r}; add one to shapes.py.")
         return self._shapes[kind]

@@ -1,7 +1,7 @@
-"""Everything of the town that stands still and is nobody in particular, merged by place.
+"""All static objects of the town without an id, merged by place.
 
 Objects that look alike are copies of one mesh, made all at once; the copies in a cell of the map are shown together,
-with simpler ones for far away. Every building is a cell of its own.
+with simpler ones for far away. Every building is its own cell.
 """
 
 from collections import defaultdict
@@ -39,7 +39,7 @@ class _Group:
 
 
 class StaticScenery:
-    """All objects without an id. What is in view of a surface is one mesh, from near to far, made anew on a change."""
+    """All objects without an id; the visible parts of a surface are one mesh, near to far, remade when they change."""
 
     def __init__(self, root: NodePath, things: Sequence[StaticObject], textures: Mapping[str, Texture]) -> None:
         path = root.attach_new_node("scenery")

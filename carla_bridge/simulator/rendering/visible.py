@@ -1,4 +1,4 @@
-"""Which instances a camera may see, and the exact images of who is where."""
+"""Which instances a camera may see, and the exact identity of every pixel."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ _SMALLEST = 2.0
 """Pixels under which an instance is left out: the rasteriser makes slivers too big and puts them too near, and half of
 all that stands in a street is so far away."""
 _DETAILED = 37.5
-"""Pixels from which on an instance is shown in detail."""
+"""Pixels above which an instance is shown in detail."""
 
 
 @dataclass(frozen=True)
 class IdentifiedFrame:
-    """A frame and who is in each of its pixels."""
+    """A frame and the identity of each of its pixels."""
 
     colours: NDArray[np.uint8]
     steps: NDArray[np.float32]
@@ -63,7 +63,7 @@ class Instances:
     def draw(
         self, camera: Pinhole, parts: Sequence[VisiblePart], background: tuple[float, float, float]
     ) -> IdentifiedFrame:
-        """Draw the frame, again if need be, until every pixel has a name."""
+        """Draw the frame, several times if necessary, until every pixel has an identity."""
         one_pass = len(parts) <= CODES_PER_PASS
         result = self._pass(camera, self._kept_codes(parts) if one_pass else _codes(parts, 0), background)
         for first in range(CODES_PER_PASS, len(parts), CODES_PER_PASS):

@@ -45,7 +45,7 @@ def city_blocks() -> list[Block]:
 
 
 def fill_block(block: Block, scenery: Scenery) -> None:
-    """Tall in the middle of the city, low at its edge; every block gets a character of its own."""
+    """Tall in the middle of the city, low at its edge; every block gets its own character."""
     central = block.column in (1, 2) and block.row in (1, 2)
     character = str(scenery.random.choice(_CENTRE if central else _OUTSKIRTS))
     {

@@ -1,7 +1,7 @@
 """The walkers' navigation mesh: pavements and crossings in Detour's binary format, which the client walks on.
 
 CARLA's client moves walkers itself: it asks the server for a mesh, runs a crowd simulation on it and sends back
-where everybody is. One tile holds all polygons; a polygon's neighbours are those that share both ends of an edge.
+the walkers' poses. One tile holds all polygons; a polygon's neighbours are those that share both ends of an edge.
 """
 
 import struct

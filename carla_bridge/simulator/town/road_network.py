@@ -92,7 +92,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Junction:
-    """Where roads meet. With `approaches` under lights, one approach is green at a time."""
+    """A place where roads meet; if it has lights, one approach is green at a time."""
 
     id: int
     x: float
@@ -237,7 +237,7 @@ def _find_conflicts(ways: Sequence[tuple[Lane, LaneId]]) -> None:
     for number, (one, one_from) in enumerate(ways):
         for two, two_from in ways[number + 1 :]:
             if one_from == two_from:
-                continue  # they share the approach: whoever is behind follows the one in front
+                continue  # they share the approach: the vehicle behind follows the one in front
             gap = one.samples[:, None, :2] - two.samples[None, :, :2]
             if np.min(np.sum(gap**2, axis=2)) < 2.6**2:
                 one.conflicts.append(two)

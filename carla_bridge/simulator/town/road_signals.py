@@ -1,4 +1,4 @@
-"""Where traffic lights and speed signs stand, derived from the roads: one list for map, pictures and actors."""
+"""Positions of traffic lights and speed signs, derived from the roads: one list for map, pictures and actors."""
 
 from dataclasses import dataclass, replace
 from math import cos, pi, sin
@@ -17,7 +17,7 @@ from carla_bridge.simulator.town.road_network import (
 )
 
 STOP_LINE = 6.5
-"""Metres from the stop line to the end of the lane: so far back that a bus can turn past those who wait."""
+"""Metres from the stop line to the end of the lane: so far back that a bus can turn past waiting vehicles."""
 POLE_FROM_KERB = 0.6
 POLE_AFTER_LINE = 1.0
 """Metres from a light's pole to the end of the lane."""
@@ -28,7 +28,7 @@ Vector = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Signal:
-    """A traffic light or speed sign beside a road, facing the traffic it is meant for."""
+    """A traffic light or speed sign at the roadside, facing the traffic it is meant for."""
 
     id: str
     """OpenDRIVE signal id."""

@@ -1,4 +1,4 @@
-"""A collector for static objects: gives ids to those that are instances of their own."""
+"""Collects static objects and gives ids to those that are instances."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -74,7 +74,7 @@ class Scenery:
         self.add(ObjectKind.BUSH, x, y, size, colour=self.pick(GREENS))
 
     def parked_car(self, x: float, y: float, yaw: float) -> None:
-        """A car that belongs to the map: an instance of its own in pictures, but not an actor."""
+        """A car that belongs to the map: an instance in pictures, but not an actor."""
         variant = self.whole(len(PARKED_MODELS))
         extent = self._parked[variant]
         size = (2 * extent[0], 2 * extent[1], 2 * extent[2])

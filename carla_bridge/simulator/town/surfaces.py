@@ -179,7 +179,7 @@ def _corner(x: float, y: float, reach: tuple[float, float], quadrant: tuple[int,
 
 
 def _stop_line(arm: Road, x: float, y: float, out: tuple[int, int], reach: float) -> Surface:
-    """Across the approaching lanes, which are on the left of somebody who leaves on this arm."""
+    """Across the approaching lanes, which are on the left when one leaves on this arm."""
     width = arm.half_width(LaneType.DRIVING)
     return _span(x, y, out, (reach + STOP_LINE - 0.4, reach + STOP_LINE), (-width + 0.1, -0.2), SurfaceKind.LINE_WHITE)
 

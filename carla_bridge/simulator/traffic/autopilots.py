@@ -1,6 +1,6 @@
 """Autopilot traffic: all drivers look ahead, keep their distance, obey the lights and stay in their lanes.
 
-What is costly is done for all drivers at once, in columns with a value for each.
+Expensive steps are done for all drivers at once, on columns with one value per driver.
 """
 
 from math import pi, radians
@@ -36,7 +36,7 @@ LEAD = 0.15
 
 
 class ActiveDrivers:
-    """Those who drive in one tick, with what can be kept until others do."""
+    """The drivers of a tick, with everything that can be kept until the set of drivers or actors changes."""
 
     def __init__(self, drivers: list[Driver], actor_index: ActorIndex, settings: TrafficSettings) -> None:
         self.drivers = drivers
@@ -47,9 +47,9 @@ class ActiveDrivers:
         self.targets = DriverTargets(self.traits, [driver.settings for driver in drivers], settings)
         vehicle_rows = {vehicle.id: number for number, vehicle in enumerate(actor_index.vehicles)}
         self.vehicle_rows = np.array([vehicle_rows[driver.vehicle.id] for driver in drivers])
-        """Where among all vehicles the drivers' are."""
+        """The index of each driver's vehicle among all vehicles."""
         self.foreign = self.traits.ids[:, None] != self.road_users.owners
-        """(n, discs): which are not the driver's own."""
+        """(n, discs): which discs do not belong to the driver's own vehicle."""
 
 
 class Traffic:
@@ -68,7 +68,7 @@ class Traffic:
         self._active: ActiveDrivers | None = None
 
     def reseed(self, seed: int) -> None:
-        """Make the future of all drivers depend on this seed."""
+        """Restart the random numbers of all drivers from this seed."""
         self.settings.seed = seed
         self._registered = self._frame = 0
         for driver in self.drivers.values():
@@ -86,7 +86,7 @@ class Traffic:
         return driver
 
     def settings_of(self, vehicle: Vehicle) -> DriverSettings:
-        """Settings may be made before the vehicle has a driver."""
+        """The vehicle's settings, which may be made before it has a driver."""
         return self._settings.setdefault(vehicle.id, DriverSettings())
 
     def unregister(self, vehicle: Vehicle) -> None:
@@ -95,19 +95,19 @@ class Traffic:
             self._permits.forget(vehicle.id)
 
     def forget(self, vehicle: Vehicle) -> None:
-        """The vehicle is gone for good."""
+        """Drop everything about a vehicle that was destroyed."""
         self.unregister(vehicle)
         self._settings.pop(vehicle.id, None)
 
     def relocate(self, vehicle: Vehicle) -> None:
-        """Somebody moved the vehicle: its driver has to find out where it is."""
+        """Let the driver of a vehicle that a client moved find its lane again."""
         driver = self.drivers.get(vehicle.id)
         if driver is not None:
             self._permits.forget(vehicle.id)
             driver.find_lane()
 
     def step(self, actor_index: ActorIndex, dt: float) -> None:
-        """Set the controls of every autopilot vehicle, and what every vehicle knows of limits and lights."""
+        """Set the controls of every autopilot vehicle, and the speed limit and traffic light of every vehicle."""
         self._frame += 1
         for vehicle in actor_index.vehicles:
             if not vehicle.autopilot:
@@ -116,14 +116,14 @@ class Traffic:
         if not drivers:
             return
         active = self._active_drivers(drivers, actor_index)
-        everybody = Motion.of(actor_index.vehicles)
-        motion = everybody.only(active.vehicle_rows)
+        all_motion = Motion.of(actor_index.vehicles)
+        motion = all_motion.only(active.vehicle_rows)
         locate(active, motion)
         self._lane_changes.consider(drivers, actor_index.vehicles, self._frame, dt)
         active.routes.refresh()
         paths, bends, desired = _look_ahead(active, motion.speed)
         acceleration = _free_road(motion.speed, desired, active.traits.free_acceleration)
-        discs = active.road_users.discs(everybody)
+        discs = active.road_users.discs(all_motion)
         close = close_pairs(motion, discs, active.foreign)
         _drop_ignored(drivers, active.road_users, close)
         gaps = active.targets.distance
@@ -136,7 +136,7 @@ class Traffic:
         self._control(drivers, steer, *_pedals(active.traits, motion.speed, acceleration))
 
     def _active_drivers(self, drivers: list[Driver], actor_index: ActorIndex) -> ActiveDrivers:
-        """Those of the last tick if nobody has come or gone, with everything changed that clients changed."""
+        """Those of the last tick if no driver or actor was added or removed, with the clients' changes applied."""
         if self._active is None or self._active.actor_index is not actor_index or self._active.drivers != drivers:
             self._active = ActiveDrivers(drivers, actor_index, self.settings)
         self._active.routes.refresh()
@@ -167,7 +167,7 @@ class Traffic:
 
 
 def locate(active: ActiveDrivers, motion: Motion) -> None:
-    """Find out how far every vehicle has come along its route; the rear axle is what follows the path."""
+    """Update how far every vehicle has come along its route; the rear axle follows the path."""
     back = active.traits.wheelbase / 2
     places: Places = active.routes.locate(motion.x - back * motion.cos, motion.y - back * motion.sin, back)
     columns = (column.tolist() for column in places)
@@ -179,7 +179,7 @@ def locate(active: ActiveDrivers, motion: Motion) -> None:
 
 
 def _look_ahead(active: ActiveDrivers, speeds: Floats) -> tuple[Paths, Floats, Floats]:
-    """The road before each driver, its curvature where the vehicle steers, and the speed to aim for."""
+    """The road ahead of each driver, its curvature at the steering point, and the speed to aim for."""
     leads = (LEAD * speeds).tolist()
     rows = [driver.look_ahead(lead) for driver, lead in zip(active.drivers, leads, strict=True)]
     first, gap, bends = zip(*rows, strict=True)
@@ -204,7 +204,7 @@ def _look_ahead(active: ActiveDrivers, speeds: Floats) -> tuple[Paths, Floats, F
 
 
 def _drop_ignored(drivers: list[Driver], road_users: RoadUsers, close: NDArray[np.bool_]) -> None:
-    """Take out what a driver was told to ignore."""
+    """Clear the pairs that a driver's settings tell it to ignore."""
     for number, driver in enumerate(drivers):
         settings = driver.settings
         if settings.not_avoided:
@@ -216,7 +216,7 @@ def _drop_ignored(drivers: list[Driver], road_users: RoadUsers, close: NDArray[n
 
 
 def _steering(active: ActiveDrivers, motion: Motion, bends: Floats) -> Floats:
-    """Shares of the lock: follow the path's curvature, and pull back what is off within a few metres."""
+    """Shares of the steering lock: follow the path's curvature and correct any offset within a few metres."""
     heading = np.array([driver.heading for driver in active.drivers])
     aside = np.array([driver.aside for driver in active.drivers])
     wanted_aside, slope = active.targets.offset.copy(), np.zeros(len(aside))

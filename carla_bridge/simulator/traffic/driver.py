@@ -1,4 +1,4 @@
-"""One autopilot: where it is on its route, where it goes next, and how it likes to drive."""
+"""One autopilot: its position on its route, its next lanes, and its settings."""
 
 from bisect import bisect_left
 from collections import deque
@@ -17,11 +17,11 @@ HORIZON = 100.0
 WINDOW = 260.0
 """Metres of route that are laid out at a time."""
 COMFORT_TURN = 2.4
-"""m/s² across the road that drivers plan with."""
+"""Lateral acceleration in m/s² that drivers plan with."""
 REARWARD = 12
 """Samples of the route that are kept behind the vehicle."""
 LOST = 8.0
-"""Farther from its lane than this, a driver looks for the nearest lane anew."""
+"""Farther from its lane than this, a driver looks for the nearest lane again."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class DriverSettings:
     keeps_right: float = 0.0
     not_avoided: set[int] = field(default_factory=set)
     forced_change: bool | None = None
-    """A lane change asked for: True left, False right."""
+    """A lane change that a client asked for: True for left, False for right."""
     path: list[Lane] = field(default_factory=list)
     """Lanes to visit, given before there was a driver."""
     turns: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Driver:
         self.number = number
         self.settings = settings
         self.speed_factor = float(random.uniform(0.93, 1.05))
-        """Personal share of the speed limit."""
+        """The driver's own share of the speed limit."""
         self.goals: deque[Lane] = deque(settings.path)
         """Lanes still to be reached; the first `_planned` of them are part of the route."""
         self._planned = 0
@@ -69,9 +69,9 @@ class Driver:
         self.aside = 0.0
         """Metres to the right of the lane's centre."""
         self.heading = 0.0
-        """Of the lane, where the vehicle is, in radians."""
+        """The lane's heading at the vehicle, in radians."""
         self.base = 0
-        """Row of `points` from which on the rear axle is to be looked for."""
+        """The row of `points` from which the search for the rear axle begins."""
         self._end = 0.0
         self._shift = (0.0, 0.0, 1.0)
         """Lateral offset at the beginning of a lane change, where it began along the lane, and its length."""
@@ -82,7 +82,7 @@ class Driver:
         return self._shift[0] != 0.0
 
     def find_lane(self) -> None:
-        """Start afresh from wherever the vehicle stands."""
+        """Start over from the vehicle's present position."""
         pose = self.vehicle.pose
         lane, self.s, _ = self._network.nearest(pose.x, pose.y, pose.yaw * pi / 180.0)
         self.route: list[Lane] = [lane]
@@ -101,7 +101,7 @@ class Driver:
         self._replan()
 
     def take_turns(self, turns: list[str]) -> None:
-        """Turn as told ('Left', 'Right', 'Straight') at the next junctions, then wander."""
+        """Take these turns ('Left', 'Right', 'Straight') at the next junctions, then wander."""
         self.turns = deque(turns)
         self.goals.clear()
         self._replan()
@@ -124,9 +124,9 @@ class Driver:
             self._lay_out()
 
     def look_ahead(self, lead: float) -> tuple[int, float, float]:
-        """The first row of the route before the vehicle, the distance to it, and the curvature `lead` metres on.
+        """The first row of the route ahead of the vehicle, the distance to it, and the curvature `lead` metres ahead.
 
-        The latter counts from the rear axle.
+        The curvature's distance counts from the rear axle.
         """
         arc, s = self._arc, self.s
         last = len(arc) - 1
@@ -135,14 +135,14 @@ class Driver:
         return first, arc[first] - s, self._bends[bend]
 
     def lateral_shift(self, distance: Floats) -> Floats:
-        """During a lane change: what is left of it, to the right, at distances from here."""
+        """During a lane change: the remaining offset to the right at these distances ahead."""
         start, began, length = self._shift
         share = np.clip((self.s + distance - began) / length, 0.0, 1.0)
         left: Floats = start * (1.0 - share * share * (3.0 - 2.0 * share))
         return left
 
     def change_to(self, lane: Lane) -> None:
-        """Glide over to a neighbouring lane."""
+        """Move smoothly to a neighbouring lane."""
         x, y = self.vehicle.pose.x, self.vehicle.pose.y
         gap = (lane.samples[:, 0] - x) ** 2 + (lane.samples[:, 1] - y) ** 2
         nearest = int(gap.argmin())
@@ -167,13 +167,13 @@ class Driver:
         return None
 
     def give_up_change(self) -> None:
-        """The planned lane change did not come off: find another way from here, without that lane."""
+        """Abandon the planned lane change and plan another way from here."""
         while self.goals and self.goals[0] in (self.lane.left, self.lane.right):
             self.goals.popleft()
         self._replan()
 
     def _enter(self) -> None:
-        """Take notice of the lane that the route begins with now."""
+        """Make the first lane of the route the current one, and drop the goals that it reaches."""
         self.lane = self.route[0]
         while self.goals and self.goals[0] is self.lane:
             self.goals.popleft()

@@ -1,4 +1,4 @@
-"""All drivers of a tick as columns: what vehicles and people are like, and how everything moves."""
+"""All drivers of a tick as columns: traits of their vehicles, how vehicles move, and road users as discs."""
 
 from collections.abc import Sequence
 from math import cos, radians, sin
@@ -13,14 +13,14 @@ from carla_bridge.simulator.town.path import Floats
 from carla_bridge.simulator.traffic.driver import Driver
 
 HEAVY = 5000.0
-"""Kilograms from which on a driver is a little slower."""
+"""Vehicles heavier than this many kilograms are driven a little slower."""
 STANDSTILL = 2.0
-"""Metres that are left to whoever stands in front."""
+"""Metres kept to a standing vehicle ahead."""
 WALKER_RADIUS = 0.35
 
 
 class Motion(NamedTuple):
-    """Where vehicles are and how they move, a value for each."""
+    """Positions and velocities of vehicles, one value per vehicle."""
 
     x: Floats
     y: Floats
@@ -42,12 +42,12 @@ class Motion(NamedTuple):
         return cls(*table(rows, 8).T.copy())
 
     def only(self, vehicle_rows: NDArray[np.int64]) -> "Motion":
-        """Of these vehicles."""
+        """The rows of these vehicles."""
         return Motion(*np.array(self)[:, vehicle_rows])
 
 
 class Discs(NamedTuple):
-    """Everything that could be in somebody's way; vehicles are three discs in a row."""
+    """Everything that could block a path; a vehicle is three discs in a row."""
 
     x: Floats
     y: Floats
@@ -56,7 +56,7 @@ class Discs(NamedTuple):
 
 
 class RoadUsers:
-    """What lasts of the discs of vehicles and walkers: sizes and owners. Walkers come last."""
+    """Vehicles and walkers as discs: the radii and owners, which do not change. Walkers come last."""
 
     def __init__(self, vehicles: Sequence[Vehicle], walkers: Sequence[Walker]) -> None:
         extents = np.array([vehicle.extent[:2] for vehicle in vehicles]).reshape(-1, 2)
@@ -69,7 +69,7 @@ class RoadUsers:
         self.first_walker = 3 * len(vehicles)
 
     def discs(self, motion: Motion) -> Discs:
-        """Where they are now; `motion` is that of the vehicles."""
+        """The discs' present positions; `motion` is that of the vehicles."""
         rows = np.empty((4, len(self.owners)))
         cars = rows[:, : self.first_walker].reshape(4, -1, 3)
         cars[...] = np.array([motion.x, motion.y, motion.vx, motion.vy])[:, :, None]
@@ -83,7 +83,7 @@ class RoadUsers:
 
 
 class VehicleTraits:
-    """What of the drivers and their vehicles never changes, a value for each."""
+    """Constant properties of the drivers and their vehicles, one value per driver."""
 
     def __init__(self, drivers: Sequence[Driver]) -> None:
         models = [driver.vehicle.model for driver in drivers]
@@ -97,4 +97,4 @@ class VehicleTraits:
         self.speed_factor = np.array([driver.speed_factor for driver in drivers])
         self.mass_factor = np.array([0.9 if model.mass > HEAVY else 1.0 for model in models])
         self.free_acceleration = np.minimum(2.4, 0.6 * self.acceleration)
-        """Acceleration from standstill that drivers like."""
+        """Acceleration from standstill on a free road."""

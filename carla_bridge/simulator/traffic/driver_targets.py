@@ -1,4 +1,4 @@
-"""What drivers were requested of speed, distance and place, as columns that last until a client changes something."""
+"""The speeds, distances and offsets that clients set for drivers, as columns kept until a client changes one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from carla_bridge.simulator.traffic.driver_columns import STANDSTILL, VehicleTra
 
 @dataclass
 class TrafficSettings:
-    """Settings of the traffic manager for all its vehicles, in every episode."""
+    """The traffic manager's settings for all vehicles; they outlive an episode."""
 
     seed: int
     speed_difference: float = 0.0
@@ -21,15 +21,15 @@ class TrafficSettings:
 
 
 class DriverTargets:
-    """A value for each driver of everything that has a general value and may have one of its own."""
+    """One value per driver for every setting that has a general value and may be set for a single vehicle."""
 
     share_of_limit: Floats
     speed: Floats
-    """m/s that replace the limit; NaN where none do."""
+    """m/s that replace the speed limit; NaN if none are set."""
     offset: Floats
     """To the right of the lane's centre."""
     distance: Floats
-    """To be left to whoever stands in front."""
+    """Metres to keep to a vehicle ahead."""
     any_speed: bool
 
     def __init__(self, traits: VehicleTraits, settings: Sequence[DriverSettings], for_all: TrafficSettings) -> None:
@@ -39,7 +39,7 @@ class DriverTargets:
         self._known: object = None
 
     def refresh(self) -> None:
-        """To be called in every tick: looks whether anything was changed since the last."""
+        """Recompute the columns if a client changed anything since the last tick; called in every tick."""
         own = [(s.speed_difference, s.desired_speed, s.lane_offset, s.distance) for s in self._settings]
         for_all = self._for_all
         requested = (own, for_all.speed_difference, for_all.lane_offset, for_all.distance)

@@ -1,4 +1,4 @@
-"""Who may enter a junction: on green, when nobody crosses, and only with room to leave it again."""
+"""Which drivers may enter a junction: on green, with no crossing traffic, and with room to leave it again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from carla_bridge.simulator.town.road_signals import STOP_LINE
 from carla_bridge.simulator.traffic.driver import Driver
 
 FIRM_BRAKE = 3.2
-"""m/s² that a driver accepts to stop at yellow."""
+"""Deceleration in m/s² that a driver accepts to stop at yellow."""
 LONG = 3.5
-"""Half a vehicle's length from which on it needs more than its lane in a tight bend."""
+"""Half the length above which a vehicle needs more than its lane in a tight bend."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class JunctionPermit:
         return cls(way, driver.vehicle.extent[0] > LONG and way.is_tight)
 
     def excludes(self, other: "JunctionPermit") -> bool:
-        """Ways that cross exclude each other; who sweeps has the junction to itself and to those who follow."""
+        """Crossing ways exclude each other; a sweeping vehicle excludes all that come from another approach."""
         if other.way in self.way.conflicts:
             return True
         return (
@@ -38,7 +38,7 @@ class JunctionPermit:
 
 
 class JunctionPermits:
-    """Grants ways through junctions, one reservation per driver, never two that cross."""
+    """Reserves ways through junctions: one permit per driver, and never two that cross."""
 
     def __init__(self, lights: dict[LaneId, TrafficLight]) -> None:
         self._lights = lights
@@ -48,7 +48,7 @@ class JunctionPermits:
         self._held.pop(vehicle, None)
 
     def gaps(self, drivers: Sequence[Driver]) -> list[float | None]:
-        """For each driver the distance to the line at which it must stop; None where it may go on."""
+        """For each driver the distance to the stop line; None if it need not stop."""
         self._release(drivers)
         result: list[float | None] = [None] * len(drivers)
         waiting: list[tuple[float, int]] = []
@@ -109,13 +109,13 @@ def _approach(way: Lane) -> int:
 
 
 def _notice(driver: Driver) -> float:
-    """Distance from the line at which a driver thinks about stopping."""
+    """Distance to the stop line from which a driver asks for a permit."""
     speed = driver.vehicle.speed
     return 10.0 + speed + speed**2 / 4.0
 
 
 def _tails(drivers: Sequence[Driver]) -> dict[int, float]:
-    """Where on each lane the rearmost slow vehicle's tail is."""
+    """The position of the rearmost slow vehicle's tail on each lane."""
     tails: dict[int, float] = {}
     for driver in drivers:
         if driver.vehicle.speed < 2.0:

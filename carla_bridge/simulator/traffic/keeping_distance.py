@@ -1,7 +1,7 @@
 """How drivers keep clear of what is on their paths.
 
-Each driver's path is a row of samples, everything that could be in somebody's way is a row of discs, and for every
-close pair the nearest sample tells how far along the path and how far aside the disc is.
+A path is a row of samples, everything that could block one is a row of discs, and for every close pair of driver and
+disc the nearest sample says how far along the path and how far beside it the disc is.
 """
 
 from typing import NamedTuple
@@ -17,17 +17,17 @@ from carla_bridge.simulator.traffic.route_table import SAMPLES
 SPACING = 2.0
 """Metres between the samples of a path."""
 SIDE_MARGIN = 0.35
-"""Metres beside the vehicle that should stay free."""
+"""Metres at the vehicle's sides that should stay free."""
 BESIDE = SPACING + 0.5
 """Metres along the path within which a disc belongs to its nearest sample."""
 COMFORT_BRAKE = 2.2
-"""m/s² along the road that drivers plan with."""
+"""Deceleration in m/s² that drivers plan with."""
 HEADWAY = 1.1
 EMERGENCY_BRAKE = -FULL_BRAKE
 
 
 class Paths(NamedTuple):
-    """The road before each driver, (n, samples) each."""
+    """The road ahead of each driver, (n, samples) each."""
 
     x: Floats
     y: Floats
@@ -37,8 +37,10 @@ class Paths(NamedTuple):
 
 
 def close_pairs(motion: Motion, discs: Discs, foreign: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """(n, discs): what each driver has to look at. `motion` is that of the drivers' vehicles, and `foreign` tells
-    which discs are not the driver's own."""
+    """(n, discs): which discs are close enough to matter to each driver.
+
+    `motion` is that of the drivers' vehicles; `foreign` says which discs belong to other vehicles or to walkers.
+    """
     reach = 14.0 + 2.2 * motion.speed + motion.speed**2 / (2 * COMFORT_BRAKE)
     squared, dy = discs.x - motion.x[:, None], discs.y - motion.y[:, None]
     squared *= squared
@@ -59,7 +61,7 @@ def keep_distance(
     discs: Discs,
     acceleration: Floats,
 ) -> None:
-    """Lower the accelerations so that nobody runs into what is on its path."""
+    """Lower the accelerations so that no driver hits what is on its path."""
     who, what = divmod(np.flatnonzero(close), close.shape[1])
     if not len(who):
         return

@@ -1,4 +1,4 @@
-"""When drivers change lane: to follow their route, to overtake, or because they were told to."""
+"""When drivers change lane: to follow their route, to overtake, or because a client asked for it."""
 
 from collections.abc import Sequence, Set
 from math import sqrt
@@ -10,19 +10,19 @@ from carla_bridge.simulator.town.road_network import LANE_SPACING, Lane
 from carla_bridge.simulator.traffic.driver import Driver
 
 EVERY = 0.5
-"""Seconds between two thoughts about changing lane."""
+"""Seconds between two decisions of a driver about its lane."""
 LAST_CHANCE = 30.0
-"""Metres before the end of the lane where a driver gives a planned change up."""
+"""Metres before the end of the lane at which a driver abandons a planned change."""
 FAR = 90.0
-"""Metres beyond which nobody matters."""
+"""Metres beyond which other vehicles do not matter."""
 SEARCHED = 90
-"""Samples of a lane, to either side of the own one, among which others are looked for."""
+"""Samples of a lane, ahead of and behind the vehicle, in which others are searched for."""
 IN_LANE = 1.9
 """A vehicle this close to a lane's centre, plus half its width, occupies it."""
 
 
 class LaneChanges:
-    """Lets drivers think about their lane, in turns."""
+    """Decides about lane changes, for a part of the drivers in each tick."""
 
     def consider(self, drivers: Sequence[Driver], vehicles: Sequence[Vehicle], frame: int, dt: float) -> None:
         period = max(1, round(EVERY / dt))
@@ -36,7 +36,7 @@ class LaneChanges:
                 continue
             if left_to_go < 40.0 + 3.0 * driver.vehicle.speed and planned is None:
                 continue
-            target = planned or self._wish(driver, vehicles)
+            target = planned or self._preferred_lane(driver, vehicles)
             if target is None:
                 continue
             coming = {other.vehicle for other in drivers if other.changing and other.lane is target}
@@ -44,7 +44,7 @@ class LaneChanges:
                 driver.settings.forced_change = None
                 driver.change_to(target)
 
-    def _wish(self, driver: Driver, vehicles: Sequence[Vehicle]) -> Lane | None:
+    def _preferred_lane(self, driver: Driver, vehicles: Sequence[Vehicle]) -> Lane | None:
         lane, settings = driver.lane, driver.settings
         if settings.forced_change is not None:
             return lane.left if settings.forced_change else lane.right
@@ -62,7 +62,7 @@ class LaneChanges:
 
 
 def _held_up(driver: Driver, vehicles: Sequence[Vehicle]) -> bool:
-    """Is somebody clearly slower in front, in the same lane?"""
+    """Is the next vehicle in the same lane clearly slower?"""
     vehicle = driver.vehicle
     wanted = driver.lane.speed_limit / 3.6 * driver.speed_factor
     far = 12.0 + 1.6 * vehicle.speed
@@ -73,7 +73,7 @@ def _held_up(driver: Driver, vehicles: Sequence[Vehicle]) -> bool:
 
 
 def _is_free(driver: Driver, lane: Lane, vehicles: Sequence[Vehicle], coming: Set[Vehicle]) -> bool:
-    """Is there a gap in the other lane and among those that come into it, with time to spare before and behind?"""
+    """Is there a gap, with time to spare, between the vehicles that are in the other lane or moving into it?"""
     me = driver.vehicle
     for ahead, aside, other in _around(lane, me, vehicles, FAR):
         if aside > IN_LANE + other.extent[1] and other not in coming:
@@ -88,7 +88,7 @@ def _is_free(driver: Driver, lane: Lane, vehicles: Sequence[Vehicle], coming: Se
 def _around(lane: Lane, me: Vehicle, vehicles: Sequence[Vehicle], reach: float) -> list[tuple[float, float, Vehicle]]:
     """(metres ahead along the lane, metres off its centre, vehicle), nearest in front first.
 
-    All that are less than `reach` metres from where I am on the lane, and perhaps more.
+    Includes all within `reach` metres of the vehicle's place on the lane, and possibly some farther away.
     """
     x, y = me.pose[:2]
     dx, dy = lane.samples[:, 0] - x, lane.samples[:, 1] - y

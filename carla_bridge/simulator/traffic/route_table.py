@@ -1,4 +1,4 @@
-"""The routes of all drivers side by side, so that everybody looks along the own one in the same few operations."""
+"""The routes of all drivers in one table, so that a few array operations look along all of them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,28 +12,28 @@ from carla_bridge.simulator.traffic.driver import LOST, Driver
 Indices = NDArray[np.int64]
 
 NEAR = 12
-"""Rows of the route among which a vehicle's rear axle is looked for."""
+"""Rows of the route in which a vehicle's rear axle is searched for."""
 BEHIND = 3
-"""Rows before the nearest one where the next search begins."""
+"""Rows before the nearest one at which the next search begins."""
 SAMPLES, STRIDE = 46, 2
-"""How many rows a driver looks ahead, and every which."""
+"""How many rows a driver looks at, and the step between them."""
 ROOM = 128
 """Rows by which the table grows."""
 
 
 class Places(NamedTuple):
-    """Where the vehicles are on their routes, a value for each."""
+    """Positions of the vehicles on their routes, one value per vehicle."""
 
     lost: NDArray[np.bool_]
     base: Indices
-    """Row from which on to look next time."""
+    """The row at which the next search begins."""
     s: Floats
     aside: Floats
     heading: Floats
 
 
 class RouteTable:
-    """Copies of what the drivers have laid out; `refresh` takes over what they laid out anew."""
+    """Copies of the drivers' sampled routes; `refresh` copies those that have changed."""
 
     def __init__(self, drivers: Sequence[Driver]) -> None:
         self._drivers = drivers
@@ -42,7 +42,7 @@ class RouteTable:
         self.refresh()
 
     def refresh(self) -> None:
-        """To be called before the table is read, whenever a driver may have changed its route."""
+        """Copy changed routes; call it before reading the table whenever a driver may have changed its route."""
         changed = [n for n, driver in enumerate(self._drivers) if driver.points is not self._known[n]]
         if not changed:
             return
@@ -58,7 +58,7 @@ class RouteTable:
             self._known[number] = points
 
     def locate(self, x: Floats, y: Floats, to_centre: Floats) -> Places:
-        """Find the rear axles, which follow the paths, and how far the centres have come that are before them."""
+        """Find the rear axles, which follow the paths, and how far along the vehicles' centres are."""
         base = np.array([driver.base for driver in self._drivers])
         rows = np.minimum((self._starts + base)[:, None] + _NEAR_ROWS, self._ends[:, None])
         dx, dy = self._columns[0].take(rows) - x[:, None], self._columns[1].take(rows) - y[:, None]
@@ -80,7 +80,7 @@ class RouteTable:
     def ahead(self, first: Indices) -> Floats:
         """Columns x, y, yaw, curvature, limit and comfortable speed of the rows from `first` on: (6, n, samples).
 
-        Where the route ends sooner, its last row stands for the rest.
+        If a route ends sooner, its last row is repeated.
         """
         start = self._starts + first
         last = start + (self._ends - start) // STRIDE * STRIDE

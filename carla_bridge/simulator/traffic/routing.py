@@ -1,4 +1,4 @@
-"""Ways through the lane graph: shortest to a place, or wherever a die falls."""
+"""Ways through the lane graph: the shortest to a lane, or a random one."""
 
 import heapq
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def direction(turn: Lane) -> str:
 
 
 def wander(lane: Lane, random: np.random.Generator, off_highway: bool) -> Lane:
-    """A successor at random; cyclists stay off the ramps where they can."""
+    """A random successor; cyclists stay off the ramps if they can."""
     choices: Sequence[Lane] = lane.successors
     if off_highway:
         slow = [way for way in choices if all(out.kind is not RoadKind.RAMP for out in way.successors)]

@@ -35,7 +35,7 @@ def test_it_stops_cleanly_while_it_starts(number, client_home):
     with simulator("--port", "0") as process:
         workers = workers_of(process, 1)
         stop(process, number)
-        assert psutil.wait_procs(workers, timeout=PATIENCE)[1] == [], "nobody is left behind"
+        assert psutil.wait_procs(workers, timeout=PATIENCE)[1] == [], "no process is left behind"
 
 
 def refusal(*options):

@@ -1,4 +1,4 @@
-"""The images of an order: who is where comes first, then colours and depth; and what happens to errors."""
+"""The images of a render job: identities come first, then colours and depth; and what happens to errors."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ START = 64
 """Bytes of an image message before its pixels."""
 
 
-class Patient:
+class CountingRenderer:
     """A renderer that is asked in time, and remembers how often it finished a picture."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Patient:
         """Nothing to release."""
 
 
-class Blind(BlankRenderer):
+class FailingRenderer(BlankRenderer):
     """A renderer that fails as soon as it is asked, or when colours are wanted."""
 
     def draw(self, moment: Moment, views: Sequence[CameraView]) -> list[Picture]:
@@ -58,8 +58,8 @@ def tasks(*kinds: SensorType) -> list[ImageTask]:
     return [ImageTask(kind, VIEW, number * SIZE) for number, kind in enumerate(kinds)]
 
 
-def test_who_is_where_is_there_before_colours_are_worked_out():
-    memory, renderer = bytearray(3 * SIZE), Patient()
+def test_identities_are_drawn_before_colours_are_computed():
+    memory, renderer = bytearray(3 * SIZE), CountingRenderer()
     job = RenderJob(Moment(), tasks(SensorType.RGB, SensorType.INSTANCE, SensorType.DEPTH), len(memory))
     steps = draw_tasks(renderer, job, memoryview(memory), 0, 2)
     next(steps)
@@ -72,22 +72,22 @@ def test_who_is_where_is_there_before_colours_are_worked_out():
     assert any(memory[2 * SIZE :])
 
 
-def test_colours_that_nobody_wants_are_not_worked_out():
-    memory, renderer = bytearray(2 * SIZE), Patient()
+def test_colours_that_are_not_requested_are_not_computed():
+    memory, renderer = bytearray(2 * SIZE), CountingRenderer()
     job = RenderJob(Moment(), tasks(SensorType.INSTANCE, SensorType.SEMANTIC), len(memory))
     assert len(list(draw_tasks(renderer, job, memoryview(memory), 0, 2))) == 2
     assert renderer.finished == 0
     assert memory[SIZE:] == bytes([0, 0, 14, 255]) * (SIZE // 4)
 
 
-def test_a_failure_is_told_and_the_next_order_is_carried_out():
+def test_a_failure_is_reported_and_the_next_job_is_drawn():
     async def take() -> list[tuple[str, list[int]]]:
-        pool = RenderPool("tests.carla_bridge.simulator.pictures.test_render_jobs:Blind")
+        pool = RenderPool("tests.carla_bridge.simulator.pictures.test_render_jobs:FailingRenderer")
         await pool.start()
         pool.make_renderers()
         listening = asyncio.create_task(pool.run())
         requests = [ImageRequest(1, SensorType.RGB, VIEW), ImageRequest(2, SensorType.INSTANCE, VIEW)]
-        told = []
+        results = []
         for moment, wanted in (
             (Moment(traffic_lights={1: 1}), requests),
             (Moment(), requests),
@@ -98,12 +98,12 @@ def test_a_failure_is_told_and_the_next_order_is_carried_out():
                 pending = pool.submit(moment, wanted, 7, 0.5)
                 async with asyncio.timeout(60):
                     await pool.deliver(pending, partial(note, published))
-                told.append(("", published))
+                results.append(("", published))
             except RuntimeError as error:
-                told.append((str(error), published))
+                results.append((str(error), published))
         listening.cancel()
         pool.close()
-        return told
+        return results
 
     assert asyncio.run(take()) == [("too bright", []), ("out of paint", [2]), ("", [2])]
 

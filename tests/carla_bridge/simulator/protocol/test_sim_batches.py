@@ -1,4 +1,4 @@
-"""Batches of which something fails: every command has an answer of its own, in a shape that the client understands."""
+"""Batches of which something fails: every command has its own answer, in a shape that the client understands."""
 
 import asyncio
 import logging
@@ -105,11 +105,11 @@ def send_too_much(port):
     answers = client.apply_batch_sync([push] * (batches.LARGEST_BATCH + 1))
     assert len(answers) == batches.LARGEST_BATCH + 1
     assert {answer.error for answer in answers} == {
-        "a batch of 20001 commands would keep everybody waiting: send at most 20000 at once"
+        "a batch of 20001 commands would keep other clients waiting: send at most 20000 at once"
     }
     answers = client.apply_batch_sync([push] * batches.LARGEST_BATCH)
     assert {answer.error for answer in answers} == {""}
 
 
-def test_a_batch_that_would_keep_everybody_waiting_is_refused(blank_server, isolated):
+def test_a_batch_that_would_keep_other_clients_waiting_is_refused(blank_server, isolated):
     isolated(send_too_much, blank_server.port)

@@ -1,4 +1,4 @@
-"""Every supported call, made by the real CARLA client in a process of its own."""
+"""Every supported call, made by the real CARLA client in a separate process."""
 
 import math
 

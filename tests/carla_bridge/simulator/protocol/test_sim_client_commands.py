@@ -1,4 +1,4 @@
-"""Calls and commands that push, move and switch actors, made by the real CARLA client in a process of its own."""
+"""Calls and commands that push, move and switch actors, made by the real CARLA client in a separate process."""
 
 import queue
 

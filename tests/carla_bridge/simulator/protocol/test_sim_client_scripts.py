@@ -1,4 +1,4 @@
-"""What the scripts that come with CARLA rely on, done by the real client in a process of its own."""
+"""What the scripts that come with CARLA rely on, done by the real client in a separate process."""
 
 import carla
 import pytest
@@ -26,7 +26,7 @@ def attach_in_batches(port):
 
 
 def spawn_with_a_refused_follow_up(port):
-    """The actor is there, so its id is told: without it nobody could remove it."""
+    """The actor exists, so its id is returned: without it no client could destroy it."""
     client, world = connect(port)
     world = fresh(client)
     command, place = carla.command, world.get_map().get_spawn_points()[3]

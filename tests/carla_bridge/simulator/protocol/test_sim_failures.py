@@ -34,7 +34,7 @@ def test_a_vehicle_beyond_all_maps_does_not_stop_the_world(new_server, isolated)
 
 
 def test_a_world_that_fails_once_goes_on(caplog):
-    """Asynchronous, where no client asks for ticks and so none can be told."""
+    """Asynchronous: no client asks for ticks, so none can be told of a failure."""
     world = World(*build_town(0), 0)
     advance, failures, went_on = world.advance, iter([True, True]), asyncio.Event()
 
@@ -57,4 +57,4 @@ def test_a_world_that_fails_once_goes_on(caplog):
         await server.stop()
 
     asyncio.run(asyncio.wait_for(run(), 60))
-    assert len(caplog.records) == 1, "told once, not at every tick"
+    assert len(caplog.records) == 1, "logged once, not at every tick"

@@ -39,11 +39,11 @@ def test_equal_arguments_give_equal_bits_whatever_was_drawn_before(renderer):
     renderer.draw(Moment.of(traffic()[::-1][:25], weather=Weather(sun_altitude=-10)), [view(x=10, yaw=77), view(z=40)])
     again = renderer.draw(moment, [view(), view(x=30, yaw=170)])
     fresh = PandaRenderer(street())
-    anew = fresh.draw(moment, [view(x=30, yaw=170)])
+    separately = fresh.draw(moment, [view(x=30, yaw=170)])
     fresh.close()
     for a, b in zip(first, again, strict=True):
         assert_equal(a, b)
-    assert_equal(first[1], anew[0])
+    assert_equal(first[1], separately[0])
 
 
 def test_the_order_of_actors_does_not_matter(renderer):

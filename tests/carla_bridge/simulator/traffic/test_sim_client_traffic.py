@@ -1,4 +1,4 @@
-"""Traffic lights, walkers and the traffic manager, used by the real CARLA client in a process of its own."""
+"""Traffic lights, walkers and the traffic manager, used by the real CARLA client in a separate process."""
 
 import random
 
@@ -173,7 +173,7 @@ def manage_traffic(port):
 
 
 def change_speeds(port):
-    """Of a desired speed and a percentage of the limit, the last one told holds."""
+    """Of a desired speed and a percentage of the limit, the last one set holds."""
     client, world = connect(port)
     world = fresh(client)
     manager = client.get_trafficmanager()
