@@ -19,7 +19,7 @@ START = 64
 
 
 class CountingRenderer:
-    """A renderer that is asked in time, and remembers how often it finished a picture."""
+    """A renderer that counts how often it finished a picture."""
 
     def __init__(self) -> None:
         self.finished = 0
