@@ -38,7 +38,7 @@ class PendingImage:
     stream: int
     place: slice
     early: bool
-    """Whether it is drawn sooner than the rest."""
+    """Whether it is an identity image, which is drawn before the rest."""
 
 
 class RenderPool:

@@ -62,7 +62,7 @@ class Traffic:
         self._registered = 0
         self._frame = 0
         self.drivers: dict[int, Driver] = {}
-        self._settings: dict[int, DriverSettings] = {}
+        self._driver_settings: dict[int, DriverSettings] = {}
         self._permits = JunctionPermits(self._lights)
         self._lane_changes = LaneChanges()
         self._active: ActiveDrivers | None = None
@@ -87,7 +87,7 @@ class Traffic:
 
     def settings_of(self, vehicle: Vehicle) -> DriverSettings:
         """The vehicle's settings, which may be made before it has a driver."""
-        return self._settings.setdefault(vehicle.id, DriverSettings())
+        return self._driver_settings.setdefault(vehicle.id, DriverSettings())
 
     def unregister(self, vehicle: Vehicle) -> None:
         vehicle.autopilot = False
@@ -97,7 +97,7 @@ class Traffic:
     def forget(self, vehicle: Vehicle) -> None:
         """Drop everything about a vehicle that was destroyed."""
         self.unregister(vehicle)
-        self._settings.pop(vehicle.id, None)
+        self._driver_settings.pop(vehicle.id, None)
 
     def relocate(self, vehicle: Vehicle) -> None:
         """Let the driver of a vehicle that a client moved find its lane again."""

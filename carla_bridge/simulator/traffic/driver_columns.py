@@ -41,9 +41,9 @@ class Motion(NamedTuple):
             rows.append((x, y, yaw, cos(yaw), sin(yaw), vehicle.speed, *vehicle.velocity[:2]))
         return cls(*table(rows, 8).T.copy())
 
-    def only(self, vehicle_rows: NDArray[np.int64]) -> "Motion":
+    def only(self, rows: NDArray[np.int64]) -> "Motion":
         """The rows of these vehicles."""
-        return Motion(*np.array(self)[:, vehicle_rows])
+        return Motion(*np.array(self)[:, rows])
 
 
 class Discs(NamedTuple):
