@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carla_bridge.simulator.catalogue.kinds import POSTERS, ObjectKind, SurfaceKind
-from carla_bridge.simulator.town.layout import COLUMNS, ROWS, SIDEWALK, half_carriageway, row_kind
+from carla_bridge.simulator.town.road_layout import COLUMNS, ROWS, SIDEWALK, half_carriageway, row_kind
 from carla_bridge.simulator.town.road_network import RoadKind
 from carla_bridge.simulator.town.scenery import GREENS, Scenery
 from carla_bridge.simulator.town.surfaces import rectangle

@@ -8,7 +8,7 @@ from carla_bridge.simulator.catalogue.semantics import FIRST_STATIC_ID
 from carla_bridge.simulator.scene import Pose, Town
 from carla_bridge.simulator.town.blocks import belt, city_blocks, fill_block
 from carla_bridge.simulator.town.highway import line_highway, open_land
-from carla_bridge.simulator.town.layout import build_roads
+from carla_bridge.simulator.town.road_layout import build_roads
 from carla_bridge.simulator.town.road_network import RoadKind, RoadNetwork
 from carla_bridge.simulator.town.road_signals import speed_signs, traffic_lights
 from carla_bridge.simulator.town.scenery import Scenery

@@ -5,8 +5,8 @@ from math import cos, degrees, sin
 import numpy as np
 
 from carla_bridge.simulator.catalogue.kinds import POSTERS, ObjectKind, SurfaceKind
-from carla_bridge.simulator.town.layout import COLUMNS, HIGHWAY_SIDE, MEDIAN, ROWS, highway_centre
 from carla_bridge.simulator.town.path import Floats, Path
+from carla_bridge.simulator.town.road_layout import COLUMNS, HIGHWAY_SIDE, MEDIAN, ROWS, highway_centre
 from carla_bridge.simulator.town.scenery import Scenery
 from carla_bridge.simulator.town.surfaces import WORLD_BOUNDS, rectangle
 

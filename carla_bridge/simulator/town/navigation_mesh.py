@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from carla_bridge.simulator.town.blocks import Block, city_blocks
-from carla_bridge.simulator.town.layout import SIDEWALK
+from carla_bridge.simulator.town.road_layout import SIDEWALK
 
 SIDEWALK_AREA, CROSSWALK_AREA = 1, 2
 FLAGS = {SIDEWALK_AREA: 0x02, CROSSWALK_AREA: 0x04}

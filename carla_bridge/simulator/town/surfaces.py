@@ -8,7 +8,8 @@ import numpy as np
 
 from carla_bridge.simulator.catalogue.kinds import SURFACE_TAGS, SurfaceKind
 from carla_bridge.simulator.scene import Surface
-from carla_bridge.simulator.town.layout import (
+from carla_bridge.simulator.town.path import Floats, Path
+from carla_bridge.simulator.town.road_layout import (
     COLUMNS,
     CORNER,
     MEDIAN,
@@ -17,7 +18,6 @@ from carla_bridge.simulator.town.layout import (
     junction_reach,
     row_kind,
 )
-from carla_bridge.simulator.town.path import Floats, Path
 from carla_bridge.simulator.town.road_network import Junction, LaneType, Road, RoadKind, RoadNetwork
 from carla_bridge.simulator.town.road_signals import STOP_LINE
 

@@ -7,7 +7,7 @@ import pytest
 
 from carla_bridge.simulator.catalogue.semantics import FIRST_STATIC_ID, next_actor_id
 from carla_bridge.simulator.town.build import build_town, spawn_points
-from carla_bridge.simulator.town.layout import build_roads
+from carla_bridge.simulator.town.road_layout import build_roads
 from carla_bridge.simulator.town.road_network import LaneType, RoadKind
 from tests.support.world_tools import new_world
 
