@@ -16,12 +16,12 @@ from math import degrees
 import cv2
 import numpy as np
 
-from carla_bridge.simulator.renderer import PandaRenderer
-from carla_bridge.simulator.road_network import RoadKind, RoadNetwork
+from carla_bridge.simulator.catalogue.semantics import Tag
+from carla_bridge.simulator.catalogue.vehicle_models import vehicle_models
+from carla_bridge.simulator.rendering.renderer import PandaRenderer
 from carla_bridge.simulator.scene import CameraView, Moment, MovingObject, Pose, Town, Weather
-from carla_bridge.simulator.semantics import Tag
-from carla_bridge.simulator.town import build_town
-from carla_bridge.simulator.vehicle_models import vehicle_models
+from carla_bridge.simulator.town.build import build_town
+from carla_bridge.simulator.town.road_network import RoadKind, RoadNetwork
 
 CITY = (RoadKind.STREET, RoadKind.AVENUE)
 HIGHWAY = (RoadKind.HIGHWAY,)

@@ -10,10 +10,9 @@ from math import radians
 
 import numpy as np
 
+from carla_bridge.simulator.episode import EpisodeSettings
 from carla_bridge.simulator.errors import RefusedError
-from carla_bridge.simulator.settings import EpisodeSettings
-from carla_bridge.simulator.spawn_points import spawn_points
-from carla_bridge.simulator.town import build_town
+from carla_bridge.simulator.town.build import build_town, spawn_points
 from carla_bridge.simulator.world import World
 
 STEP = 0.05

@@ -21,15 +21,14 @@ from statistics import median
 
 import numpy as np
 
-from carla_bridge.simulator.actors import Walker
+from carla_bridge.simulator.actors.actor import Walker
+from carla_bridge.simulator.actors.physics import place_walker
+from carla_bridge.simulator.episode import EpisodeSettings
 from carla_bridge.simulator.errors import RefusedError
+from carla_bridge.simulator.protocol.world_state import WorldStateWriter
 from carla_bridge.simulator.scene import Pose
-from carla_bridge.simulator.settings import EpisodeSettings
-from carla_bridge.simulator.spawn_points import spawn_points
-from carla_bridge.simulator.town import build_town
-from carla_bridge.simulator.walking import place_walker
+from carla_bridge.simulator.town.build import build_town, spawn_points
 from carla_bridge.simulator.world import World
-from carla_bridge.simulator.world_state import WorldStateWriter
 
 STEP = 0.05
 WARM_UP = 100

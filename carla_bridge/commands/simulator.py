@@ -64,18 +64,18 @@ def _at_signals(action: Callable[..., object], *arguments: object) -> None:
 
 async def _serve(host: str, port: int, seed: int) -> None:
     from carla_bridge.simulator.errors import RendererLostError
+    from carla_bridge.simulator.pictures.render_pool import RenderPool
     from carla_bridge.simulator.server import SimulatorServer
-    from carla_bridge.simulator.studio import Studio
-    from carla_bridge.simulator.town import build_town
+    from carla_bridge.simulator.town.build import build_town
     from carla_bridge.simulator.world import World
 
-    studio = Studio("carla_bridge.simulator.renderer:PandaRenderer")
+    pool = RenderPool("carla_bridge.simulator.rendering.renderer:PandaRenderer")
     server = None
     try:
-        await studio.open()
+        await pool.start()
         town, network = build_town(seed)
-        studio.furnish(town)
-        server = SimulatorServer(World(town, network, seed), studio)
+        pool.make_renderers(town)
+        server = SimulatorServer(World(town, network, seed), pool)
         await _listen(server, host, port)
         click.echo(f"Simulator of CARLA 0.9.16 listening on {host}:{server.port}, seed {seed}.")
         await server.serve_forever()
@@ -83,7 +83,7 @@ async def _serve(host: str, port: int, seed: int) -> None:
         raise click.ClickException(str(error)) from error
     finally:
         if server is None:
-            studio.close()
+            pool.close()
         else:
             await server.stop()
 

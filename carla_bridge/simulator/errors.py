@@ -1,12 +1,12 @@
-"""What can go wrong by name."""
+"""The simulator's own exceptions."""
 
 LONGEST_REFUSAL = 300
 
 
 class RefusedError(Exception):
-    """Something the simulator will not do; the text is what the client is told.
+    """A request that the simulator refuses; the text is the client's error message.
 
-    Long texts are cut: clients choose parts of them, and they are logged and remembered.
+    Long texts are cut: parts of them come from clients, and they are logged and kept.
     """
 
     def __init__(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What the world tells the renderer: the contract between physics and pictures.
+"""The data that the world hands to the renderer, and the pictures that come back.
 
 The world decides where everything is; the renderer only draws it. Coordinates are CARLA's: metres, x forward,
 y to the right, z up (left-handed), angles in degrees, yaw clockwise seen from above.
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 class Pose(NamedTuple):
-    """A position and an orientation in the world. A tuple, for every tick makes one for everything that moves."""
+    """A position and an orientation in the world. A tuple, because every tick makes one for everything that moves."""
 
     x: float
     y: float
@@ -35,7 +35,7 @@ class StaticObject:
     tag: int
     """CARLA's semantic tag."""
     object_id: int = 0
-    """16-bit id in instance images; 0 where the object is not an instance of its own."""
+    """16-bit id in instance images; 0 if the object is not an instance."""
     colour: tuple[int, int, int] = (128, 128, 128)
     variant: int = 0
     """Which look of its kind: a facade, a crown, a sign's speed limit, a parked car's body."""
@@ -140,7 +140,7 @@ class Weather:
 
 @dataclass(frozen=True)
 class CameraView:
-    """One picture to take: where from, how wide, how large."""
+    """One picture to take: its pose, size and field of view."""
 
     pose: Pose
     width: int
@@ -148,7 +148,7 @@ class CameraView:
     fov: float
     """Horizontal field of view in degrees of the whole width."""
     columns: range | None = None
-    """Which columns are wanted of the picture; all unless given."""
+    """The wanted columns of the picture; None for all."""
 
     @property
     def shown(self) -> range:
@@ -156,8 +156,8 @@ class CameraView:
 
 
 @dataclass(frozen=True)
-class Finished:
-    """What of a picture takes longer than to know who is where."""
+class ColourAndDepth:
+    """The images of a picture that take longer than its identities."""
 
     bgra: NDArray[np.uint8]
     """(h, w, 4)."""
@@ -167,15 +167,15 @@ class Finished:
 
 @dataclass(frozen=True)
 class Picture:
-    """One view of one tick, the columns that were wanted; all four images agree pixel by pixel."""
+    """One view of one tick, in the wanted columns; all four images agree pixel by pixel."""
 
     identity: NDArray[np.uint32]
     """(h, w) words of CARLA's instance images, see `identities`."""
-    finish: Callable[[], Finished]
-    """Works out the rest when it is first asked for, so that identities can be on their way meanwhile."""
+    finish: Callable[[], ColourAndDepth]
+    """Computes the other images on first use, so that identities can be sent before."""
 
     @cached_property
-    def _finished(self) -> Finished:
+    def _finished(self) -> ColourAndDepth:
         return self.finish()
 
     @property

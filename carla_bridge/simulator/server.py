@@ -5,19 +5,19 @@ import gc
 import logging
 from collections.abc import Sequence
 
-from carla_bridge.simulator.actors import Sensor
-from carla_bridge.simulator.dispatch import Dispatcher
-from carla_bridge.simulator.messages import SensorType, collision_value, small_sensor
-from carla_bridge.simulator.methods_actors import ActorMethods
-from carla_bridge.simulator.methods_world import WORLD_STREAM, WorldMethods
-from carla_bridge.simulator.pictures import KINDS, shot_of
-from carla_bridge.simulator.rpc import RpcServer
-from carla_bridge.simulator.sensing import gnss, imu
-from carla_bridge.simulator.streams import StreamHub
-from carla_bridge.simulator.studio import Ordered, Studio
-from carla_bridge.simulator.traffic_manager import TrafficManagerEndpoint
+from carla_bridge.simulator.actors.actor import Sensor
+from carla_bridge.simulator.actors.sensing import gnss, imu
+from carla_bridge.simulator.pictures.render_jobs import CAMERAS, image_request
+from carla_bridge.simulator.pictures.render_pool import PendingImage, RenderPool
+from carla_bridge.simulator.protocol.actor_methods import ActorMethods
+from carla_bridge.simulator.protocol.dispatch import Dispatcher
+from carla_bridge.simulator.protocol.messages import SensorType, collision_value, small_sensor
+from carla_bridge.simulator.protocol.rpc import RpcServer
+from carla_bridge.simulator.protocol.streams import StreamHub
+from carla_bridge.simulator.protocol.traffic_manager import TrafficManagerEndpoint
+from carla_bridge.simulator.protocol.world_methods import WORLD_STREAM, WorldMethods
+from carla_bridge.simulator.protocol.world_state import WorldStateWriter
 from carla_bridge.simulator.world import Collision, World
-from carla_bridge.simulator.world_state import WorldStateWriter
 
 EARLY = 1e-6
 """Seconds by which a periodic sensor may be early, so that rounding does not cost it a tick."""
@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 class SimulatorServer:
     """Serves one world. `start`, then `serve_forever`, then `stop`, all in one event loop."""
 
-    def __init__(self, world: World, studio: Studio) -> None:
+    def __init__(self, world: World, pool: RenderPool) -> None:
         self.world = world
         self._state = WorldStateWriter(world)
         self._hub = StreamHub()
-        self._studio = studio
+        self._pool = pool
         self._rpc: RpcServer | None = None
         self._traffic_rpc = RpcServer(TrafficManagerEndpoint(world))
         self._ticking = asyncio.Lock()
@@ -61,7 +61,7 @@ class SimulatorServer:
 
     @property
     def port(self) -> int:
-        """Of the RPC; 0 before `start`."""
+        """The RPC port; 0 before `start`."""
         return 0 if self._rpc is None else self._rpc.port
 
     @property
@@ -70,15 +70,15 @@ class SimulatorServer:
 
     async def serve_forever(self) -> None:
         """Run until cancelled; raises RendererLostError when pictures can no longer be drawn."""
-        gc.freeze()  # what the town is made of stays; not to be looked through again and again
+        gc.freeze()  # the town's objects stay; the collector need not visit them again
         clock = asyncio.create_task(self._run_clock())
         try:
-            await self._studio.run()
+            await self._pool.run()
         finally:
             clock.cancel()
 
     async def _run_clock(self) -> None:
-        """Advance the world by itself while it is asynchronous; wait for ticks while it is synchronous."""
+        """Tick in real time while the world is asynchronous; wait while it is synchronous."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         failed = False
@@ -93,7 +93,7 @@ class SimulatorServer:
             await asyncio.sleep(due - loop.time())
 
     async def _survives_tick(self, silent: bool) -> bool:
-        """One tick that nobody asked for, so that nobody but the log can be told of its failure."""
+        """Tick without a client's request; only the log can report a failure. False if it failed."""
         try:
             await self.tick()
         except Exception:
@@ -103,54 +103,54 @@ class SimulatorServer:
         return True
 
     async def _next_frame(self) -> int:
-        """Wait for the world to go on by itself, or to be made synchronous meanwhile."""
+        """Wait until the world has ticked by itself or has been made synchronous."""
         await self._stepped.wait()
         return self.world.frame
 
     def _change_mode(self) -> None:
         self._mode_changed.set()
-        self._let_go()
+        self._wake_waiting()
 
-    def _let_go(self) -> None:
-        """Wake up whoever waits for the next frame, and nobody who comes later."""
+    def _wake_waiting(self) -> None:
+        """Wake the calls that wait for the next frame, but none that come later."""
         self._stepped.set()
         self._stepped = asyncio.Event()
 
     async def stop(self) -> None:
-        """Close every connection and the studio."""
+        """Close every connection and end the workers."""
         if self._rpc is not None:
             await self._rpc.stop()
         await self._traffic_rpc.stop()
         await self._hub.stop()
         if self._pictures is not None:
             self._pictures.cancel()
-        self._studio.close()
+        self._pool.close()
 
     async def tick(self) -> int:
         """One step of the world: the state goes out first, then the sensors' data. Returns the frame.
 
-        Pictures take longest, so they are ordered as soon as it is known what they show.
+        Pictures take longest, so they are requested as soon as the actors have moved.
         """
         async with self._ticking:
             if self.world.settings.synchronous:
-                await self._hub.settle()
+                await self._hub.wait_for_subscribers()
             if self._pictures is not None:
                 await self._pictures
-            await self._hub.departure()
+            await self._hub.await_departure()
             hits = self.world.advance()
             due = self._due_sensors()
-            self._order_pictures([sensor for sensor in due if sensor.blueprint in KINDS])
+            self._request_pictures([sensor for sensor in due if sensor.blueprint in CAMERAS])
             self._publish_state()
             self._publish_collisions(hits)
             self._publish_sensors(due)
             self.world.decide()
-            self._let_go()
+            self._wake_waiting()
             return self.world.frame
 
     def _publish_state(self) -> None:
         state = self._state.message(self.world.episode != self._episode_shown)
         self._episode_shown = self.world.episode
-        self._hub.greet(WORLD_STREAM, state)
+        self._hub.set_first_message(WORLD_STREAM, state)
         self._hub.publish(WORLD_STREAM, state)
 
     def _publish_collisions(self, hits: list[Collision]) -> None:
@@ -163,7 +163,7 @@ class SimulatorServer:
                         self._hub.publish(sensor.stream, message)
 
     def _due_sensors(self) -> list[Sensor]:
-        """Sensors that somebody listens to and whose period is over."""
+        """Sensors that have listeners and whose period is over."""
         due = []
         for sensor in self.world.sensors():
             if self.world.elapsed + EARLY >= sensor.next_due and self._hub.has_listeners(sensor.stream):
@@ -182,17 +182,17 @@ class SimulatorServer:
                 message = small_sensor(world, sensor, SensorType.IMU, imu(sensor, world.frame))
                 self._hub.publish(sensor.stream, message)
 
-    def _order_pictures(self, cameras: Sequence[Sensor]) -> None:
-        """Have pictures drawn while everything else is done."""
+    def _request_pictures(self, cameras: Sequence[Sensor]) -> None:
+        """Let the workers draw while the rest of the tick is done."""
         self._pictures = None
         world = self.world
         if cameras and not world.settings.no_rendering:
-            shots = [shot_of(camera) for camera in cameras]
-            ordered = self._studio.order(world.moment(), shots, world.frame, world.elapsed)
-            self._pictures = asyncio.create_task(self._send_pictures(ordered, world.frame))
+            requests = [image_request(camera) for camera in cameras]
+            pending = self._pool.submit(world.moment(), requests, world.frame, world.elapsed)
+            self._pictures = asyncio.create_task(self._send_pictures(pending, world.frame))
 
-    async def _send_pictures(self, ordered: Sequence[Ordered], frame: int) -> None:
+    async def _send_pictures(self, pending: Sequence[PendingImage], frame: int) -> None:
         try:
-            await self._studio.deliver(ordered, self._hub.publish)
+            await self._pool.deliver(pending, self._hub.publish)
         except RuntimeError:
             log.exception("the renderer failed at frame %d", frame)

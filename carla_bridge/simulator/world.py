@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import radians
 
-from carla_bridge.simulator.actors import (
+from carla_bridge.simulator.actors.actor import (
     Actor,
     Sensor,
     TrafficLight,
@@ -11,25 +11,24 @@ from carla_bridge.simulator.actors import (
     Vehicle,
     Walker,
 )
-from carla_bridge.simulator.blueprints import BlueprintLibrary
-from carla_bridge.simulator.census import Census
-from carla_bridge.simulator.collisions import Obstacles, footprints, overlapping_pairs
+from carla_bridge.simulator.actors.actor_index import ActorIndex
+from carla_bridge.simulator.actors.collisions import Obstacles, footprints, overlapping_pairs
+from carla_bridge.simulator.actors.physics import step_vehicles, step_walker, stop_at
+from carla_bridge.simulator.actors.posing import attached
+from carla_bridge.simulator.actors.signal_groups import group_lights
+from carla_bridge.simulator.actors.spawning import make_actor
+from carla_bridge.simulator.catalogue.blueprints import BlueprintLibrary
+from carla_bridge.simulator.catalogue.semantics import FIRST_STATIC_ID, Tag, next_actor_id
+from carla_bridge.simulator.episode import EpisodeSettings, WeatherParameters
 from carla_bridge.simulator.errors import RefusedError
-from carla_bridge.simulator.physics import step_vehicles, stop_dead
-from carla_bridge.simulator.posing import attached
-from carla_bridge.simulator.road_network import RoadNetwork
 from carla_bridge.simulator.scene import Moment, Pose, Town
-from carla_bridge.simulator.semantics import FIRST_STATIC_ID, Tag, next_actor_id
-from carla_bridge.simulator.settings import EpisodeSettings, WeatherParameters
-from carla_bridge.simulator.signal_groups import group_lights
-from carla_bridge.simulator.signals import across, speed_signs, traffic_lights, trigger_volume
-from carla_bridge.simulator.spawning import make_actor
-from carla_bridge.simulator.traffic import Traffic
-from carla_bridge.simulator.walking import step_walker
-from carla_bridge.simulator.wishes import General
+from carla_bridge.simulator.town.road_network import RoadNetwork
+from carla_bridge.simulator.town.road_signals import across, speed_signs, traffic_lights, trigger_volume
+from carla_bridge.simulator.traffic.autopilots import Traffic
+from carla_bridge.simulator.traffic.driver_targets import TrafficSettings
 
 LOCKED = 5.0
-"""Seconds of contact after which two autopilot vehicles are let go."""
+"""Seconds of contact after which two autopilot vehicles may pass through each other."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class World:
         self.signals = traffic_lights(network)
         self.signs = speed_signs(network, FIRST_STATIC_ID + len(self.signals))
         self.settings = EpisodeSettings()
-        self._general = General(seed)
+        self._traffic_settings = TrafficSettings(seed)
         self.frame = 0
         self.episode = 0
         self._last_id = 0
@@ -60,9 +59,9 @@ class World:
         self.start_episode()
 
     def start_episode(self) -> None:
-        """A fresh episode of the same map: new ids, nobody on the roads, clock at zero.
+        """Start a new episode on the same map: new ids, empty roads, clock at zero.
 
-        What the traffic manager was told about all vehicles holds on, as with CARLA.
+        The traffic manager's settings for all vehicles are kept, as with CARLA.
         """
         self.episode += 1
         self.elapsed = 0.0
@@ -90,15 +89,15 @@ class World:
         ]
         self.spectator = Actor(self._new_id(), "spectator", Pose(0.0, 0.0, 60.0, pitch=-60.0))
         self.actors = {actor.id: actor for actor in (*lights, *signs, self.spectator)}
-        self.traffic = Traffic(self.network, lights, self._general)
-        self._census: Census | None = None
+        self.traffic = Traffic(self.network, lights, self._traffic_settings)
+        self._actor_index: ActorIndex | None = None
 
     @property
-    def census(self) -> Census:
+    def actor_index(self) -> ActorIndex:
         """The actors by kind."""
-        if self._census is None:
-            self._census = Census.of(self.actors.values())
-        return self._census
+        if self._actor_index is None:
+            self._actor_index = ActorIndex.of(self.actors.values())
+        return self._actor_index
 
     def actor(self, number: int) -> Actor:
         found = self.actors.get(number)
@@ -128,19 +127,19 @@ class World:
         """Put a new actor into the world, or refuse and say why."""
         if blueprint not in self.library:
             raise RefusedError(f"not served: blueprint '{blueprint}'")
-        mother = None if parent is None else self.actor(parent)
-        actor = make_actor(self._new_id(), self.library[blueprint], given, pose, mother)
+        parent_actor = None if parent is None else self.actor(parent)
+        actor = make_actor(self._new_id(), self.library[blueprint], given, pose, parent_actor)
         if isinstance(actor, Vehicle | Walker):
             self._check_room(actor)
         if isinstance(actor, Sensor):
             self._last_stream += 1
             actor.stream = self._last_stream
-        if mother is not None:
-            actor.velocity = mother.velocity
+        if parent_actor is not None:
+            actor.velocity = parent_actor.velocity
         if isinstance(actor, Vehicle):
             actor.speed_limit = self.network.nearest(pose.x, pose.y, radians(pose.yaw))[0].speed_limit
         self.actors[actor.id] = actor
-        self._census = None
+        self._actor_index = None
         return actor
 
     def destroy(self, number: int) -> bool:
@@ -148,15 +147,15 @@ class World:
         actor = self.actors.get(number)
         if actor is None or isinstance(actor, TrafficLight | TrafficSign) or actor is self.spectator:
             return False
-        doomed = {actor}
-        for other in self.actors.values():  # in the order of spawning: whoever is attached comes after its parent
-            if other.parent in doomed:
-                doomed.add(other)
-        for each in doomed:
+        removed = {actor}
+        for other in self.actors.values():  # in the order of spawning: attached actors come after their parent
+            if other.parent in removed:
+                removed.add(other)
+        for each in removed:
             if isinstance(each, Vehicle):
                 self.traffic.forget(each)
             del self.actors[each.id]
-        self._census = None
+        self._actor_index = None
         return True
 
     def step(self) -> list[Collision]:
@@ -166,14 +165,14 @@ class World:
         return hits
 
     def advance(self) -> list[Collision]:
-        """What of a tick can be seen: lights, physics, walkers, collisions.
+        """The visible part of a tick: lights, physics, walkers, collisions.
 
-        In a long step everybody moves and decides in turns, so that nobody drives on blindly.
+        A long step is divided: all actors move and decide in turns, so that no driver moves far without a decision.
         """
         dt = self.settings.step
         self.frame += 1
         self.elapsed += dt
-        steered = [walker for walker in self.census.walkers if walker.steered]
+        steered = [walker for walker in self.actor_index.walkers if walker.steered]
         collisions = self._move()
         for _ in range(self.settings.pieces - 1):
             self.decide()
@@ -181,29 +180,29 @@ class World:
                 walker.steered = True
             known = {(hit.actor.id, hit.other.id) for hit in collisions}
             collisions += [hit for hit in self._move() if (hit.actor.id, hit.other.id) not in known]
-        for actor in self.census.riders:
+        for actor in self.actor_index.attached:
             if actor.parent is not None and actor.mount is not None:
-                _carry(actor, actor.parent, actor.mount, dt)
+                _move_attached(actor, actor.parent, actor.mount, dt)
         return collisions
 
     def decide(self) -> None:
         """The rest of a tick: drivers look at the world and set their controls for the next."""
-        self.traffic.step(self.census, self.settings.step / self.settings.pieces)
+        self.traffic.step(self.actor_index, self.settings.step / self.settings.pieces)
 
     def moment(self) -> Moment:
         """What the renderer needs to know of this tick."""
-        lights = {light.signal.object_id: light.state for light in self.census.lights}
-        return Moment(self.census.moving_table.now(), lights, self.weather.seen)
+        lights = {light.signal.object_id: light.state for light in self.actor_index.lights}
+        return Moment(self.actor_index.moving_table.now(), lights, self.weather.seen)
 
     def sensors(self) -> list[Sensor]:
-        return self.census.sensors
+        return self.actor_index.sensors
 
     def _move(self) -> list[Collision]:
-        """Lights, vehicles and walkers, by one piece of a step."""
+        """Advance lights, vehicles and walkers by one piece of a step."""
         dt = self.settings.step / self.settings.pieces
         for group in dict.fromkeys(self.signal_groups.values()):
             group.step(dt)
-        vehicles, walkers = self.census.vehicles, self.census.walkers
+        vehicles, walkers = self.actor_index.vehicles, self.actor_index.walkers
         before = {vehicle: vehicle.pose for vehicle in vehicles}
         step_vehicles(vehicles, dt)
         for walker in walkers:
@@ -234,10 +233,10 @@ class World:
                 continue
             hits += [_hit(one, two), _hit(two, one)]
             for body, other in ((one, two), (two, one)):
-                # two autopilots that hooked each other may part again, or the street would stay blocked
-                locked = touching[one.id, two.id] > LOCKED and _driven(one) and _driven(two)
+                # two wedged autopilots may move apart again; otherwise the street would stay blocked
+                locked = touching[one.id, two.id] > LOCKED and _on_autopilot(one) and _on_autopilot(two)
                 if not locked and isinstance(body, Vehicle) and _approaches(body, other):
-                    stop_dead(body, before[body])
+                    stop_at(body, before[body])
         self._touching = touching
         for number, body in enumerate(bodies):
             if isinstance(body, Vehicle) and not body.autopilot and body.speed:
@@ -245,12 +244,12 @@ class World:
                 if thing is not None:
                     wall = Actor(0, f"static.{thing.kind}", thing.pose, tag=Tag(thing.tag))
                     hits.append(_hit(body, wall))
-                    stop_dead(body, before[body])
+                    stop_at(body, before[body])
         return hits
 
 
-def _carry(actor: Actor, parent: Actor, mount: Pose, dt: float) -> None:
-    """Take along what is attached to something that moves."""
+def _move_attached(actor: Actor, parent: Actor, mount: Pose, dt: float) -> None:
+    """Move an attached actor with its parent."""
     actor.pose = attached(parent.pose, mount)
     (x, y, z), (was_x, was_y, was_z) = parent.velocity, actor.velocity
     actor.acceleration = ((x - was_x) / dt, (y - was_y) / dt, (z - was_z) / dt)
@@ -262,7 +261,7 @@ def _approaches(body: Actor, other: Actor) -> bool:
     return body.velocity[0] * toward[0] + body.velocity[1] * toward[1] > 0.0
 
 
-def _driven(actor: Actor) -> bool:
+def _on_autopilot(actor: Actor) -> bool:
     return isinstance(actor, Vehicle) and actor.autopilot
 
 

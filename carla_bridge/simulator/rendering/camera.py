@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from carla_bridge.simulator.posing import rotation
+from carla_bridge.simulator.actors.posing import rotation
 from carla_bridge.simulator.scene import CameraView
 
 Floats = NDArray[np.float64]
@@ -35,7 +35,7 @@ def rotations(degrees: Floats) -> Floats:
 
 
 def _turned(cy: Floats, sy: Floats) -> Floats:
-    """The matrices of what stands upright, as almost everything does."""
+    """The matrices of upright things, as almost everything is."""
     matrix = np.zeros((len(cy), 3, 3))
     matrix[:, 0, 0] = matrix[:, 1, 1] = cy
     matrix[:, 1, 0] = sy
@@ -46,13 +46,13 @@ def _turned(cy: Floats, sy: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Pinhole:
-    """A view or a strip of it, worked out: the camera's place and axes, and its focal length in picture pixels."""
+    """A view or a strip of it as a pinhole camera: its place, its axes, and its focal length in picture pixels."""
 
     width: int
     height: int
     focal: float
     middle: float
-    """The column straight ahead, which for a strip may be beside it."""
+    """The column straight ahead, which may lie outside a strip."""
     position: Floats
     axes: Floats
     """(3, 3), columns forward, right, up in the world."""

@@ -1,6 +1,6 @@
-"""From what the engine drew to the finished picture: ground, sky and air, laid over whole images at once.
+"""Finishes what the engine drew: ground, sky and air, laid over whole images at once.
 
-What needs none of the engine's pixels is the backdrop, which can be made while the engine draws.
+The backdrop is the part that needs none of the engine's pixels; it can be made while the engine draws.
 
 Images are kept as separate planes of blue, green and red: whole-array arithmetic on them is several times faster
 than on interleaved pixels.
@@ -13,7 +13,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from carla_bridge.simulator.rendering.actors import Scene
+from carla_bridge.simulator.catalogue.semantics import Tag
+from carla_bridge.simulator.rendering.actor_nodes import Scene
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.contact import lay_shadows
 from carla_bridge.simulator.rendering.engine import metres
@@ -23,9 +24,8 @@ from carla_bridge.simulator.rendering.light import Light, Rgb
 from carla_bridge.simulator.rendering.occlusion import Screen
 from carla_bridge.simulator.rendering.rays import Image, rays_of
 from carla_bridge.simulator.rendering.sky import Sky
-from carla_bridge.simulator.rendering.visible import Identified
-from carla_bridge.simulator.scene import Finished, Town
-from carla_bridge.simulator.semantics import Tag
+from carla_bridge.simulator.rendering.visible import IdentifiedFrame
+from carla_bridge.simulator.scene import ColourAndDepth, Town
 
 FARTHEST = 1000.0
 """CARLA's depth camera ends here; so does ours."""
@@ -60,7 +60,7 @@ class Compositor:
             lay_shadows(cover, scene, camera, screen, light)
         return Backdrop(rays.nearness_of_ground(), cover, self._sky.colours(rays, light))
 
-    def finish(self, drawn: Identified, backdrop: Backdrop, light: Light) -> Finished:
+    def finish(self, drawn: IdentifiedFrame, backdrop: Backdrop, light: Light) -> ColourAndDepth:
         """Every pixel times a gain plus an added light: shadows and stains, water, lit windows, and the air."""
         depth = metres(drawn.steps, backdrop.nearness)
         np.minimum(depth, np.float32(FARTHEST), out=depth)
@@ -86,11 +86,11 @@ class Compositor:
         bgra = _bytes(cv2.merge([*planes, np.full(depth.shape, 255, np.uint8)]))
         up = slice(len(backdrop.sky))
         cv2.copyTo(backdrop.sky, (drawn.codes[up] == Tag.SKY).view(np.uint8), bgra[up])
-        return Finished(bgra, depth)
+        return ColourAndDepth(bgra, depth)
 
 
 def _through_air(depth: Image, light: Light) -> Image:
-    """Which share of its own light reaches the camera from each pixel."""
+    """The share of each pixel's own light that reaches the camera."""
     far = depth * np.float32(-light.extinction)
     if light.clear_metres > 0:
         far += np.float32(light.extinction * light.clear_metres)

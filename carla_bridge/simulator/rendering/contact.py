@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from carla_bridge.simulator.rendering.actors import Scene
+from carla_bridge.simulator.rendering.actor_nodes import Scene
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.groundcover import Cover
 from carla_bridge.simulator.rendering.light import Light

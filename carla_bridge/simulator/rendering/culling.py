@@ -1,4 +1,4 @@
-"""Which of many fixed things a camera may see, decided with whole arrays; the engine only meets those."""
+"""Decides with whole arrays which of many static things a camera may see; the engine gets only those."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -100,7 +100,7 @@ class Culling:
         return seen
 
     def _around(self, screen: Screen, focal: float) -> _Members:
-        """What may be seen from the screen's place, whichever way one looks."""
+        """What may be seen from the screen's place in any direction."""
         away = self._all.away(screen.eye, focal)
         more = screen.reach * _REFERENCE_FOCAL / focal
         near = self._all.only((away - more < self._all.ends) & (away + more >= self._all.starts))

@@ -6,7 +6,7 @@ The engine needs neither an X server nor a GPU. Its habits, and what is done abo
   scaling, so that a point lands in exactly the pixel that the pinhole formula names.
 * There is no antialiasing: every picture is drawn at twice its width. Twice its height as well would be smoother still
   and take a third longer, for a picture that looks the same to all but a close look.
-* Outside of Panda3D's own application nobody collects states that are no longer used: they are let go at once.
+* Outside Panda3D's own application nothing collects unused states, so they are released at once.
 * Depth cannot be bound to a texture. The debugging switch `td-show-zbuffer` makes the engine overwrite the frame
   with its depth *after* the colours have been copied out. A second, empty frame without clearing then copies that
   depth to the same memory, so that one pass yields both (a screenshot would do too, but takes fresh memory each time).
@@ -37,10 +37,10 @@ from panda3d.core import (
     load_prc_file_data,
 )
 
+from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.geoms import geom
 from carla_bridge.simulator.rendering.mesh import box
-from carla_bridge.simulator.semantics import Tag
 
 ACROSS = 2
 """Columns drawn for each of the picture's."""
@@ -64,9 +64,9 @@ class RawFrame:
     """What the engine drew, at the picture's size, top row first."""
 
     colours: NDArray[np.uint8]
-    """(h, w, 4) means of two pixels beside each other; their alpha means nothing."""
+    """(h, w, 4) means of two adjacent pixels; their alpha means nothing."""
     codes: NDArray[np.uint8]
-    """(h, w) alpha of the right one of them, for identities cannot be averaged."""
+    """(h, w) alpha of the right one of them, because identities cannot be averaged."""
     steps: NDArray[np.float32]
     """(h, w) depth of the same pixel in the engine's own scale: larger is nearer, 0 is where nothing wrote depth."""
 

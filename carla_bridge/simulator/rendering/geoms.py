@@ -35,7 +35,7 @@ class Stream:
     """A mesh that no lamp shines on, in the engine's form, to be drawn together with others."""
 
     rows: NDArray[np.float32]
-    """A vertex each: point, colour and, where there is a texture, the place in it."""
+    """One vertex per row: point, colour and, if there is a texture, the coordinates in it."""
     corners: NDArray[np.uint32]
 
     @property

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 import numpy as np
 from panda3d.core import CullBinManager, GeomNode, NodePath, ShadeModelAttrib
 
-from carla_bridge.simulator.kinds import SurfaceKind
+from carla_bridge.simulator.catalogue.kinds import SurfaceKind
+from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.culling import Cell, Culling, cell_at, placed
+from carla_bridge.simulator.rendering.engine_lights import BakedLight
 from carla_bridge.simulator.rendering.geoms import joined, shares, stream
-from carla_bridge.simulator.rendering.lamps import BakedLight
 from carla_bridge.simulator.rendering.mesh import Colour, Mesh, join, polygon, quads
 from carla_bridge.simulator.rendering.occlusion import Screen
 from carla_bridge.simulator.scene import Surface
-from carla_bridge.simulator.semantics import Tag
 
 GROUND_BIN, SOLID_BIN, SCENERY_BIN = "ground", "solid", "scenery"
 _CELL, _PAINT_CELL = 160.0, 64.0

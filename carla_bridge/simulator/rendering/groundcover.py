@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
+from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.rendering.light import Light
 from carla_bridge.simulator.rendering.noise import WrappedTile, fractal_tile
 from carla_bridge.simulator.rendering.rays import Image, Rays
 from carla_bridge.simulator.rendering.shade import METRES_PER_CELL, PLAIN, GroundPlan
-from carla_bridge.simulator.rendering.visible import Identified
+from carla_bridge.simulator.rendering.visible import IdentifiedFrame
 from carla_bridge.simulator.scene import Town
-from carla_bridge.simulator.semantics import Tag
 
 _FARTHEST = 1000.0
 _GRAIN_METRES = 0.03
@@ -44,7 +44,7 @@ class GroundCover:
             self._soaks[tag] = share
 
     def cover(self, rays: Rays, light: Light) -> Cover | None:
-        """What lies on the ground; nothing where the camera does not look down."""
+        """What lies on the ground; None if the camera does not look down."""
         rows = np.flatnonzero((rays.rise() < 0).any(axis=1))
         if not len(rows):
             return None
@@ -56,10 +56,10 @@ class GroundCover:
         self._add_grain(factor, ground, distance)
         return Cover(band, factor, distance)
 
-    def lay(self, cover: Cover, gain: Image, drawn: Identified, light: Light) -> Image | None:
+    def lay(self, cover: Cover, gain: Image, drawn: IdentifiedFrame, light: Light) -> Image | None:
         """Multiply the gain of ground pixels by what lies there.
 
-        Returns how far wet ones mirror the sky, the more the farther, or nothing if all is dry.
+        Returns how far wet ones mirror the sky, the more the farther, or None if all is dry.
         """
         band, factor, solid = cover.band, cover.factor, drawn.steps[cover.band] > 0
         mirror = None
@@ -74,7 +74,7 @@ class GroundCover:
         return mirror
 
     def _tone(self, ground: Rays, distance: Image, light: Light) -> Image:
-        """Shadows and stains, worked out for every other row and column."""
+        """Shadows and stains, computed for every other row and column."""
         thin = ground.thinned(2)
         x, y = thin.reach(distance[::2, ::2], 1 / METRES_PER_CELL, self._plan.origin)
         tone = cv2.remap(self._plan.under(light), x, y, cv2.INTER_LINEAR, borderValue=PLAIN)

@@ -1,11 +1,11 @@
-"""What the alpha channel says: which thing a pixel belongs to, in eight bits.
+"""The meaning of the alpha channel: which thing a pixel belongs to, in eight bits.
 
 Colour and identity come from the same drawing pass, so that they cannot disagree. The engine stores the alpha of
 opaque surfaces untouched, and that byte is a *code*:
 
-    0..31     a semantic tag of CARLA; things that are no instance of their own (the sky among them)
+    0..31     a semantic tag of CARLA; things that are not instances (the sky among them)
     32..63    a textured facade: the tag "building", and how brightly its window is lit at night
-    64        an instance that has no code of its own in this pass
+    64        an instance that has no code in this pass
     65..255   instances, each with a code that no other has in the same pass
 
 A picture with more than 191 visible parts shows code 64 somewhere; only then is it drawn again with the codes given
@@ -16,8 +16,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.scene import identities
-from carla_bridge.simulator.semantics import Tag
 
 FACADE_LIT = 36
 FACADE_DARK = 62

@@ -1,4 +1,4 @@
-"""What has an id of its own and stands still: traffic lights, signs and parked cars."""
+"""Static objects that have an id: traffic lights, signs and parked cars."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from panda3d.core import GeomNode, PandaNode
 
-from carla_bridge.simulator.kinds import ObjectKind
+from carla_bridge.simulator.catalogue.kinds import ObjectKind
 from carla_bridge.simulator.rendering.geoms import geom, surface_state
-from carla_bridge.simulator.rendering.meshes import signals
+from carla_bridge.simulator.rendering.mesh import Piece
+from carla_bridge.simulator.rendering.meshes import traffic_signs
 from carla_bridge.simulator.rendering.occlusion import Screen
-from carla_bridge.simulator.rendering.piece import Piece
-from carla_bridge.simulator.rendering.shapes import ShapeBook
+from carla_bridge.simulator.rendering.shapes import ShapeTable
 from carla_bridge.simulator.scene import StaticObject
 
 OTHER_LOOKS = 4
@@ -31,8 +31,8 @@ class VisiblePart:
 
 
 @dataclass(frozen=True)
-class Whereabouts:
-    """Where some of the things are."""
+class InstanceBounds:
+    """Places and sizes of some of the objects."""
 
     numbers: NDArray[np.int64]
     centres: NDArray[np.float64]
@@ -47,7 +47,7 @@ class StaticInstances:
     def __init__(self, things: Sequence[StaticObject]) -> None:
         self._things = [thing for thing in things if thing.object_id]
         self._is_light = [thing.kind == ObjectKind.TRAFFIC_LIGHT.value for thing in self._things]
-        self._book = ShapeBook()
+        self._shapes = ShapeTable()
         self._pieces: dict[tuple[object, ...], list[Piece]] = {}
         self._parts: dict[tuple[int, int], VisiblePart] = {}
         sizes = np.array([thing.size for thing in self._things]).reshape(-1, 3)
@@ -56,17 +56,21 @@ class StaticInstances:
         self._radii: NDArray[np.float64] = np.linalg.norm(sizes, axis=1) / 2
         self._thickness = np.minimum(sizes[:, 2], sizes[:, :2].max(axis=1, initial=0))
         self.around = lru_cache(_KEPT)(self._around)
-        """What may be seen from a screen's place, whichever way one looks."""
+        """What may be seen from a screen's place in any direction."""
 
-    def _around(self, screen: Screen) -> Whereabouts:
+    def _around(self, screen: Screen) -> InstanceBounds:
         hidden = screen.hides(self._centres, self._radii, self._centres[:, 2] + self._radii)
         found = np.flatnonzero(~hidden)
-        return Whereabouts(found, self._centres[found], self._radii[found], self._thickness[found])
+        return InstanceBounds(found, self._centres[found], self._radii[found], self._thickness[found])
 
     def part(self, number: int, lights: Mapping[int, int], near: bool) -> VisiblePart:
         """One object: a traffic light in its state, anything else near or far."""
         thing = self._things[number]
-        state = min(lights.get(thing.object_id, signals.OFF), signals.OFF) if self._is_light[number] else signals.OFF
+        state = (
+            min(lights.get(thing.object_id, traffic_signs.OFF), traffic_signs.OFF)
+            if self._is_light[number]
+            else traffic_signs.OFF
+        )
         look = state if self._is_light[number] else OTHER_LOOKS + near
         if (number, look) not in self._parts:
             key = (thing.kind, thing.size, thing.colour, thing.variant, look)
@@ -77,8 +81,8 @@ class StaticInstances:
 
     def _shaped(self, thing: StaticObject, state: int, near: bool) -> list[Piece]:
         if thing.kind == ObjectKind.TRAFFIC_LIGHT.value:
-            return signals.traffic_light(thing, state)
-        shape = self._book.shape(thing.kind)
+            return traffic_signs.traffic_light(thing, state)
+        shape = self._shapes.shape(thing.kind)
         return shape.near(thing) if near or shape.far is None else shape.far(thing)
 
 

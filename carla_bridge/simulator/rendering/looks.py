@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from enum import IntFlag
 from math import pi
 
+from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.rendering.mesh import Colour, Mesh, empty, join
 from carla_bridge.simulator.rendering.meshes import cars
 from carla_bridge.simulator.rendering.meshes.heavy import bus, fire_engine, truck
 from carla_bridge.simulator.rendering.meshes.people import clothes_of, walker
 from carla_bridge.simulator.rendering.meshes.two_wheelers import bicycle, motorbike
 from carla_bridge.simulator.scene import MovingObject
-from carla_bridge.simulator.semantics import Tag
 
 PHASES = 12
 """Steps of a gait; meshes are shared between walkers in the same step."""

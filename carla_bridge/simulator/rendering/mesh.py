@@ -57,6 +57,16 @@ class Mesh:
         return replace(self, colours=colours)
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A mesh in the object's own frame and how its surface is drawn."""
+
+    mesh: Mesh
+    texture: str | None = None
+    shining: bool = False
+    """Keeps its colour in any light: lamps."""
+
+
 def empty() -> Mesh:
     return Mesh(
         np.zeros((0, 3), np.float32),
@@ -138,7 +148,7 @@ def box(
     colour: Colour,
     faces: str = "front back left right top bottom",
 ) -> Mesh:
-    """An upright box between two corners; `faces` leaves out those that nobody will see."""
+    """An upright box between two corners; `faces` may leave out those that are never seen."""
     (x0, y0, z0), (x1, y1, z1) = low, high
     all_faces = {
         "front": [(x1, y0, z0), (x1, y1, z0), (x1, y1, z1), (x1, y0, z1)],

@@ -1,4 +1,4 @@
-"""Seamless random clouds of numbers, for stains on the road, patches in the grass and clouds in the sky."""
+"""Seamless fractal noise, for stains on the road, patches in the grass and clouds in the sky."""
 
 import cv2
 import numpy as np

@@ -16,7 +16,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from carla_bridge.simulator.kinds import ObjectKind
+from carla_bridge.simulator.catalogue.kinds import ObjectKind
 from carla_bridge.simulator.scene import StaticObject
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from carla_bridge.simulator.kinds import ObjectKind
+from carla_bridge.simulator.catalogue.kinds import ObjectKind
 from carla_bridge.simulator.rendering.light import Light
 from carla_bridge.simulator.rendering.noise import fractal_tile
 from carla_bridge.simulator.scene import StaticObject, Town
@@ -66,14 +66,14 @@ class GroundPlan:
         key = (round(azimuth / _SUN_STEP), max(round(altitude / _SUN_STEP), 1), strength)
         if key != self._key:
             if self._key is None or key[:2] != self._key[:2]:
-                self._mask = self._cast(np.radians(key[0] * _SUN_STEP), np.radians(key[1] * _SUN_STEP))
+                self._mask = self._cast_shadows(np.radians(key[0] * _SUN_STEP), np.radians(key[1] * _SUN_STEP))
             darkening = 255 - np.arange(256) * (strength * _STRENGTH_STEP)
             levels = cv2.LUT(self._mask, np.round(darkening).astype(np.uint8))
             self._plan = _bytes(cv2.multiply(self._stains, levels, scale=1 / 255))
             self._key = key
         return self._plan
 
-    def _cast(self, azimuth: float, altitude: float) -> NDArray[np.uint8]:
+    def _cast_shadows(self, azimuth: float, altitude: float) -> NDArray[np.uint8]:
         away = -np.array([np.cos(azimuth), np.sin(azimuth)]) / np.tan(altitude)
         mask = np.zeros(self._shape, np.uint8)
         self._fill(mask, _crown_shadows(self._crowns, away), 255)

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from carla_bridge.simulator.kinds import PARKED_MODELS, ObjectKind
+from carla_bridge.simulator.catalogue.kinds import PARKED_MODELS, ObjectKind
 from carla_bridge.simulator.rendering.looks import vehicle_body
-from carla_bridge.simulator.rendering.mesh import join
-from carla_bridge.simulator.rendering.meshes import barriers, buildings, signals, street, vegetation
-from carla_bridge.simulator.rendering.piece import Piece
+from carla_bridge.simulator.rendering.mesh import Piece, join
+from carla_bridge.simulator.rendering.meshes import barriers, buildings, street, traffic_signs, vegetation
 from carla_bridge.simulator.scene import StaticObject
 
 _ANY_DISTANCE = 2000.0
@@ -59,11 +58,11 @@ def _shapes() -> dict[ObjectKind, Shape]:
         ObjectKind.LAMP: Shape(street.lamp, 100.0),
         ObjectKind.POLE: Shape(street.pole, 60.0),
         ObjectKind.TRAFFIC_LIGHT_POLE: Shape(street.traffic_light_pole, 100.0),
-        ObjectKind.TRAFFIC_LIGHT: Shape(lambda thing: signals.traffic_light(thing, signals.OFF), 150.0),
-        ObjectKind.SPEED_SIGN: leveled(signals.speed_sign, 150.0),
-        ObjectKind.DIRECTION_SIGN: leveled(signals.direction_sign, 200.0),
+        ObjectKind.TRAFFIC_LIGHT: Shape(lambda thing: traffic_signs.traffic_light(thing, traffic_signs.OFF), 150.0),
+        ObjectKind.SPEED_SIGN: leveled(traffic_signs.speed_sign, 150.0),
+        ObjectKind.DIRECTION_SIGN: leveled(traffic_signs.direction_sign, 200.0),
         ObjectKind.GANTRY: Shape(street.gantry, 420.0),
-        ObjectKind.GANTRY_SIGN: leveled(signals.direction_sign, 300.0),
+        ObjectKind.GANTRY_SIGN: leveled(traffic_signs.direction_sign, 300.0),
         ObjectKind.PARKED_CAR: leveled(_parked, 300.0),
         ObjectKind.GUARD_RAIL: leveled(barriers.guard_rail, 170.0, 40.0),
         ObjectKind.BARRIER: Shape(barriers.barrier, 200.0),
@@ -77,14 +76,14 @@ def _shapes() -> dict[ObjectKind, Shape]:
     }
 
 
-class ShapeBook:
+class ShapeTable:
     """Shapes by kind."""
 
     def __init__(self) -> None:
         self._shapes = {kind.value: shape for kind, shape in _shapes().items()}
 
     def shape(self, kind: str) -> Shape:
-        """The shape of a kind; refuses kinds that nobody has drawn yet."""
+        """The shape of a kind; ValueError if it has none."""
         if kind not in self._shapes:
             raise ValueError(f"the renderer has no shape for objects of kind {kind!r}; add one to shapes.py.")
         return self._shapes[kind]

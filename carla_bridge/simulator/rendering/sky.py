@@ -33,7 +33,7 @@ class Sky:
     def colours(self, rays: Rays, light: Light) -> NDArray[np.uint8]:
         """(n, w, 4) blue, green, red, 255 of the rows down to the last that looks beyond the land.
 
-        Worked out for every fourth row and column.
+        Computed for every fourth row and column.
         """
         rays, width = rays.rows(0, _lowest(rays)), len(rays.along_columns[0])
         height = len(rays.down_rows[0])
@@ -54,7 +54,7 @@ class Sky:
         return np.asarray(large[:height], np.uint8)
 
     def _mix(self, light: Light) -> None:
-        """Work out what depends on the light alone; all in blue, green, red, alpha, 0 to 255."""
+        """Compute what depends on the light alone; all in blue, green, red, alpha, 0 to 255."""
         low, high, cloud = (np.append(255 * c[::-1], 255) for c in (light.horizon, light.zenith, light.cloud))
         self._gradient = (low + (high - low) * self._blend).astype(np.float32)
         self._cloud = cloud.astype(np.float32)

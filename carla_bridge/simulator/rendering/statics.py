@@ -1,7 +1,7 @@
-"""Everything of the town that stands still and is nobody in particular, merged by place.
+"""All static objects of the town without an id, merged by place.
 
 Objects that look alike are copies of one mesh, made all at once; the copies in a cell of the map are shown together,
-with simpler ones for far away. Every building is a cell of its own.
+with simpler ones for far away. Every building is its own cell.
 """
 
 from collections import defaultdict
@@ -14,13 +14,12 @@ from panda3d.core import GeomNode, NodePath, RenderState, Texture
 
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.culling import Cell, Culling, cell_at, placed
+from carla_bridge.simulator.rendering.engine_lights import BakedLight
 from carla_bridge.simulator.rendering.geoms import Stream, joined, stream, surface_state
 from carla_bridge.simulator.rendering.ground import SCENERY_BIN
-from carla_bridge.simulator.rendering.lamps import BakedLight
-from carla_bridge.simulator.rendering.mesh import Mesh, join
+from carla_bridge.simulator.rendering.mesh import Mesh, Piece, join
 from carla_bridge.simulator.rendering.occlusion import Screen
-from carla_bridge.simulator.rendering.piece import Piece
-from carla_bridge.simulator.rendering.shapes import Shape, ShapeBook
+from carla_bridge.simulator.rendering.shapes import Shape, ShapeTable
 from carla_bridge.simulator.rendering.textures import LEAVES, is_facade
 from carla_bridge.simulator.scene import StaticObject
 
@@ -39,8 +38,8 @@ class _Group:
     end: float
 
 
-class Scenery:
-    """All objects without an id. What is in view of a surface is one mesh, from near to far, made anew on a change."""
+class StaticScenery:
+    """All objects without an id; the visible parts of a surface are one mesh, near to far, remade when they change."""
 
     def __init__(self, root: NodePath, things: Sequence[StaticObject], textures: Mapping[str, Texture]) -> None:
         path = root.attach_new_node("scenery")
@@ -104,19 +103,19 @@ def _grouped(things: Sequence[StaticObject]) -> dict[_Group, dict[_Surface, list
 
 def _alike(things: Sequence[StaticObject]) -> list[tuple[Shape, list[tuple[Cell, StaticObject]]]]:
     """Objects that are copies of one mesh, with their cells, in order of cells."""
-    book = ShapeBook()
-    large = [(t.pose.x, t.pose.y) for t in things if book.shape(t.kind).alone]
+    shapes = ShapeTable()
+    large = [(t.pose.x, t.pose.y) for t in things if shapes.shape(t.kind).alone]
     low, high = (np.min(large, axis=0), np.max(large, axis=0)) if large else (np.zeros(2), np.zeros(2))
     found: dict[tuple[object, ...], list[tuple[Cell, StaticObject]]] = defaultdict(list)
     for thing in things:
-        shape, x, y = book.shape(thing.kind), thing.pose.x, thing.pose.y
+        shape, x, y = shapes.shape(thing.kind), thing.pose.x, thing.pose.y
         if shape.alone:
             cell = Cell(x, y, max(thing.size[:2]) / 2)
         else:
             cell = cell_at(x, y, _CITY_CELL if low[0] < x < high[0] and low[1] < y < high[1] else _CELL)
         size = None if shape.elastic else thing.size
         found[thing.kind, size, thing.colour, thing.variant, thing.tag].append((cell, thing))
-    return [(book.shape(alike[0][1].kind), sorted(alike, key=_place)) for alike in found.values()]
+    return [(shapes.shape(alike[0][1].kind), sorted(alike, key=_place)) for alike in found.values()]
 
 
 def _place(pair: tuple[Cell, StaticObject]) -> tuple[float, float]:

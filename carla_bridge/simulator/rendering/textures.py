@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from panda3d.core import SamplerState, Texture
 
-from carla_bridge.simulator.kinds import FACADES
+from carla_bridge.simulator.catalogue.kinds import FACADES
 from carla_bridge.simulator.rendering.ids import FACADE_DARK, FACADE_LIT
 from carla_bridge.simulator.rendering.noise import fractal_tile
 

@@ -1,4 +1,4 @@
-"""Which instances a camera may see, and the exact images of who is where."""
+"""Which instances a camera may see, and the exact identity of every pixel."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from panda3d.core import ColorScaleAttrib, NodePath, PandaNode
 
-from carla_bridge.simulator.rendering.actors import Cast, Scene
+from carla_bridge.simulator.rendering.actor_nodes import ActorNodes, Scene
 from carla_bridge.simulator.rendering.camera import Pinhole
 from carla_bridge.simulator.rendering.engine import Engine, RawFrame
 from carla_bridge.simulator.rendering.ground import SOLID_BIN
@@ -19,12 +19,12 @@ _SMALLEST = 2.0
 """Pixels under which an instance is left out: the rasteriser makes slivers too big and puts them too near, and half of
 all that stands in a street is so far away."""
 _DETAILED = 37.5
-"""Pixels from which on an instance is shown in detail."""
+"""Pixels above which an instance is shown in detail."""
 
 
 @dataclass(frozen=True)
-class Identified:
-    """A frame and who is in each of its pixels."""
+class IdentifiedFrame:
+    """A frame and the identity of each of its pixels."""
 
     colours: NDArray[np.uint8]
     steps: NDArray[np.float32]
@@ -35,10 +35,10 @@ class Identified:
 class Instances:
     """The part of the scene graph that changes from picture to picture, by as little as possible."""
 
-    def __init__(self, engine: Engine, statics: StaticInstances, cast: Cast) -> None:
+    def __init__(self, engine: Engine, statics: StaticInstances, actors: ActorNodes) -> None:
         self._engine = engine
         self._statics = statics
-        self._cast = cast
+        self._actors = actors
         group: NodePath = engine.root.attach_new_node("instances")
         group.set_bin(SOLID_BIN, 0)
         self._group: PandaNode = group.node()
@@ -56,12 +56,14 @@ class Instances:
             if index < count:
                 found.append((distance, self._statics.part(int(still.numbers[index]), lights, near)))
             else:
-                found += [(distance, part) for part in self._cast.figure(scene, index - count, near)]
+                found += [(distance, part) for part in self._actors.parts(scene, index - count, near)]
         found.sort(key=lambda pair: (pair[0], pair[1].object_id))
         return [part for _, part in found]
 
-    def draw(self, camera: Pinhole, parts: Sequence[VisiblePart], background: tuple[float, float, float]) -> Identified:
-        """Draw the frame, again if need be, until every pixel has a name."""
+    def draw(
+        self, camera: Pinhole, parts: Sequence[VisiblePart], background: tuple[float, float, float]
+    ) -> IdentifiedFrame:
+        """Draw the frame, several times if necessary, until every pixel has an identity."""
         one_pass = len(parts) <= CODES_PER_PASS
         result = self._pass(camera, self._kept_codes(parts) if one_pass else _codes(parts, 0), background)
         for first in range(CODES_PER_PASS, len(parts), CODES_PER_PASS):
@@ -75,10 +77,10 @@ class Instances:
 
     def _pass(
         self, camera: Pinhole, codes: Mapping[VisiblePart, int], background: tuple[float, float, float]
-    ) -> Identified:
+    ) -> IdentifiedFrame:
         self._show(codes)
         frame: RawFrame = self._engine.render(camera, background)
-        return Identified(frame.colours, frame.steps, frame.codes, look_up(frame.codes, _code_book(codes)))
+        return IdentifiedFrame(frame.colours, frame.steps, frame.codes, look_up(frame.codes, _code_book(codes)))
 
     def _kept_codes(self, parts: Sequence[VisiblePart]) -> dict[VisiblePart, int]:
         """A code for each part: the one it has, or one that is free. Which one it is cannot be seen in the picture."""

@@ -6,10 +6,10 @@ import socket
 import psutil
 import pytest
 
-from tests.carla_bridge.simulator.command import PATIENCE, painters_of, port_of, simulator
-from tests.carla_bridge.simulator.raw_rpc import assert_alive
+from tests.support.raw_rpc import assert_alive
+from tests.support.simulator_command import PATIENCE, port_of, simulator, workers_of
 
-pytest_plugins = ("tests.carla_bridge.simulator.servers",)
+pytest_plugins = ("tests.support.simulator_servers",)
 
 
 def stop(process, number):
@@ -24,18 +24,18 @@ def stop(process, number):
 def test_it_stops_cleanly_and_does_not_wait_for_the_renderer(number, client_home):
     with simulator("--port", "0", "--seed", "3") as process:
         assert_alive(port_of(process))
-        painters = painters_of(process)
+        workers = workers_of(process)
         stop(process, number)
-        assert not any(painter.is_running() for painter in painters)
+        assert not any(worker.is_running() for worker in workers)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_stops_cleanly_while_it_starts(number, client_home):
     """As soon as there is something to leave behind: the processes that draw."""
     with simulator("--port", "0") as process:
-        painters = painters_of(process, 1)
+        workers = workers_of(process, 1)
         stop(process, number)
-        assert psutil.wait_procs(painters, timeout=PATIENCE)[1] == [], "nobody is left behind"
+        assert psutil.wait_procs(workers, timeout=PATIENCE)[1] == [], "no process is left behind"
 
 
 def refusal(*options):

@@ -3,9 +3,8 @@
 import pytest
 
 from carla_bridge.simulator.scene import Pose
-from carla_bridge.simulator.spawn_points import spawn_points
-from carla_bridge.simulator.town import build_town
-from tests.carla_bridge.simulator.world_tools import new_world
+from carla_bridge.simulator.town.build import build_town, spawn_points
+from tests.support.world_tools import new_world
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ from math import degrees
 
 import pytest
 
+from carla_bridge.simulator.actors.physics import place_walker
+from carla_bridge.simulator.episode import EpisodeSettings
 from carla_bridge.simulator.scene import Pose
-from carla_bridge.simulator.settings import EpisodeSettings
-from carla_bridge.simulator.town import build_town
-from carla_bridge.simulator.walking import place_walker
-from tests.carla_bridge.simulator.world_tools import new_world, off_centre, populate, run
+from carla_bridge.simulator.town.build import build_town
+from tests.support.world_tools import new_world, off_centre, populate, run
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_walkers_that_the_client_moves_keep_their_speed_in_a_long_step(town):
     assert walker.velocity == (0.0, 0.0, 0.0)
 
 
-def test_a_crash_in_a_long_step_is_told_once(town):
+def test_a_crash_in_a_long_step_is_reported_once(town):
     world = new_world(town, step=1.0)
     lane = next(lane for lane in world.network.lanes if lane.length > 2000)
     cars = []
@@ -55,7 +55,7 @@ def test_a_crash_in_a_long_step_is_told_once(town):
         x, y, yaw, _ = lane.samples[place].tolist()
         cars.append(world.spawn("vehicle.tesla.model3", [], Pose(x, y, 0.0, yaw=degrees(yaw)), None))
     cars[0].control.throttle = 1.0
-    told = [[(hit.actor.id, hit.other.id) for hit in hits] for hits in run(world, 6)]
+    reported = [[(hit.actor.id, hit.other.id) for hit in hits] for hits in run(world, 6)]
     first, second = (car.id for car in cars)
-    assert [(first, second), (second, first)] in told
-    assert all(len(hits) == len(set(hits)) for hits in told)
+    assert [(first, second), (second, first)] in reported
+    assert all(len(hits) == len(set(hits)) for hits in reported)

@@ -1,7 +1,6 @@
 """What runs along roads: rails, walls and fences, in pieces along x."""
 
-from carla_bridge.simulator.rendering.mesh import Colour, Mesh, box, join, quads, rings, shade
-from carla_bridge.simulator.rendering.piece import Piece
+from carla_bridge.simulator.rendering.mesh import Colour, Mesh, Piece, box, join, quads, rings, shade
 from carla_bridge.simulator.scene import StaticObject
 
 

@@ -3,8 +3,7 @@
 import numpy as np
 
 from carla_bridge.simulator.rendering import textures
-from carla_bridge.simulator.rendering.mesh import Colour, Mesh, box, join, quads, shade
-from carla_bridge.simulator.rendering.piece import Piece
+from carla_bridge.simulator.rendering.mesh import Colour, Mesh, Piece, box, join, quads, shade
 from carla_bridge.simulator.scene import StaticObject
 
 _BAY, _FLOOR, _SHOP_HEIGHT = 3.0, 3.2, 3.8

@@ -30,7 +30,7 @@ _SHOES: tuple[Colour, ...] = ((30, 28, 28), (220, 220, 220), (100, 60, 36))
 
 @dataclass(frozen=True)
 class Clothes:
-    """What somebody wears."""
+    """What a person wears, and the colours of skin and hair."""
 
     skin: Colour
     hair: Colour

@@ -1,7 +1,6 @@
 """Posts, lamps and furniture of the street."""
 
-from carla_bridge.simulator.rendering.mesh import Colour, Mesh, box, join, quads, shade, tube
-from carla_bridge.simulator.rendering.piece import Piece
+from carla_bridge.simulator.rendering.mesh import Colour, Mesh, Piece, box, join, quads, shade, tube
 from carla_bridge.simulator.scene import StaticObject
 
 _POSTERS: tuple[tuple[Colour, Colour], ...] = (

@@ -4,8 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from carla_bridge.simulator.rendering import textures
-from carla_bridge.simulator.rendering.mesh import Colour, Mesh, box, join, shade, tube
-from carla_bridge.simulator.rendering.piece import Piece
+from carla_bridge.simulator.rendering.mesh import Colour, Mesh, Piece, box, join, shade, tube
 from carla_bridge.simulator.scene import StaticObject
 
 _BARK: Colour = (92, 74, 58)

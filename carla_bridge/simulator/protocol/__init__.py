@@ -1,0 +1,1 @@
+"""CARLA's wire protocol: RPCs, streams and their messages."""

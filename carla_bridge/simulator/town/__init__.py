@@ -1,0 +1,1 @@
+"""The map: its roads, signals, scenery and files, all from one seed."""
