@@ -20,11 +20,11 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from carla_bridge.config import FleetConfig
-from carla_bridge.embedded import EmbeddedSimulator
-from carla_bridge.fleet_process import FleetProcess
-from carla_bridge.plan_section import parse_config
-from carla_bridge.recording import record
+from carla_bridge.config.plan_file import parse_config
+from carla_bridge.config.section import FleetConfig
+from carla_bridge.fleet_process.embedded import EmbeddedSimulator
+from carla_bridge.fleet_process.process import FleetProcess
+from carla_bridge.snippets.recording import record
 from carla_bridge.stream.client import StreamClient
 from carla_bridge.stream.server import StreamServer
 
@@ -43,7 +43,7 @@ RECORDED_SECONDS = 60.0
 
 def take_masks(config: FleetConfig, connection: Any) -> None:
     """Instance masks of real frames, with the ego vehicle's id."""
-    from carla_bridge.fleet import Fleet
+    from carla_bridge.fleet.fleet import Fleet
 
     with EmbeddedSimulator.start(config) as server, Fleet(config.at(server.host, server.port)) as fleet:
         captures = [capture for _ in range(20) for capture in fleet.capture()]

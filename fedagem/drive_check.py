@@ -14,7 +14,7 @@ from fedagem.errors import PlanError
 from fedagem.settings import parse_settings, suggestion
 
 if TYPE_CHECKING:
-    from carla_bridge.config import FleetConfig
+    from carla_bridge.config.section import FleetConfig
 
 _LOADER = "src.driving_loader.DrivingLoader"
 
@@ -42,8 +42,8 @@ def check_drive(plan: dict[str, Any]) -> None:
 
 
 def _fleet(section: dict[str, Any]) -> FleetConfig:
+    from carla_bridge.config.plan_file import parse_config
     from carla_bridge.errors import ConfigError
-    from carla_bridge.plan_section import parse_config
 
     try:
         return parse_config(section)

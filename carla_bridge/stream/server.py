@@ -10,9 +10,9 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from carla_bridge.config import FleetConfig
+from carla_bridge.config.section import FleetConfig
 from carla_bridge.errors import BridgeError
-from carla_bridge.fleet_process import FleetProcess, InterruptedDriveError
+from carla_bridge.fleet_process.process import FleetProcess, InterruptedDriveError
 from carla_bridge.stream.retention import Retention
 from carla_bridge.stream.wire import MAX_REQUEST, PROTOCOL, Channel, StreamClosedError, StreamError, proof
 

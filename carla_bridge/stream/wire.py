@@ -10,10 +10,10 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from carla_bridge.config import Encoding
+from carla_bridge import images
+from carla_bridge.config.section import Encoding
 from carla_bridge.errors import BridgeError
 from carla_bridge.frames import Annotations, Frame
-from carla_bridge.snippets import images
 
 PROTOCOL = 1
 MAX_REQUEST = 64 * 1024

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from carla_bridge.config import FleetConfig
-from carla_bridge.embedded import EmbeddedSimulator
+from carla_bridge.config.section import FleetConfig
+from carla_bridge.fleet_process.embedded import EmbeddedSimulator
 from tests.carla_bridge.isolation import answer_call
 
 REPOSITORY = Path(__file__).parents[2]

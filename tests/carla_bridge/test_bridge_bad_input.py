@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from carla_bridge.cli import main
+from carla_bridge.cli.main import main
+from carla_bridge.config.plan_file import parse_config
 from carla_bridge.frames import Frame
-from carla_bridge.plan_section import parse_config
-from carla_bridge.recording import _last_times
 from carla_bridge.snippets import SnippetWriter
+from carla_bridge.snippets.recording import _last_times
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from carla_bridge.config import EVERYWHERE
+from carla_bridge.config.plan_file import parse_config, read_plan
+from carla_bridge.config.section import EVERYWHERE
 from carla_bridge.errors import ConfigError
-from carla_bridge.plan_section import parse_config, read_plan
 
 PLAN = """
 simulator: embedded

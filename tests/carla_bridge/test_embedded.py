@@ -5,13 +5,13 @@ import select
 import subprocess
 import sys
 
-from carla_bridge.config import FleetConfig
-from carla_bridge.embedded import EmbeddedSimulator
+from carla_bridge.config.section import FleetConfig
+from carla_bridge.fleet_process.embedded import EmbeddedSimulator
 
 PARENT = """
 import signal
-from carla_bridge.config import FleetConfig
-from carla_bridge.embedded import EmbeddedSimulator
+from carla_bridge.config.section import FleetConfig
+from carla_bridge.fleet_process.embedded import EmbeddedSimulator
 simulator = EmbeddedSimulator.start(FleetConfig(seed=5))
 print(simulator.pid, flush=True)
 signal.pause()

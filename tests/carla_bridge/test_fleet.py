@@ -15,11 +15,11 @@ import pytest
 from scipy import ndimage
 
 from carla_bridge.annotation import DEFAULT_TAGS, RIDER
-from carla_bridge.cleanup import all_actors
-from carla_bridge.connection import connect
+from carla_bridge.config.plan_file import parse_config
 from carla_bridge.errors import ConfigError, ServerUnreachableError
-from carla_bridge.plan_section import parse_config
-from carla_bridge.regions import speed_limits
+from carla_bridge.fleet.cleanup import all_actors
+from carla_bridge.fleet.connection import connect
+from carla_bridge.fleet.regions import speed_limits
 
 REGIONS = {"city": {"max_speed": 55}, "highway": {"min_speed": 80}}
 TRAFFIC = {"city": {"vehicles": 12, "two_wheelers": 6, "walkers": 6}, "highway": {"vehicles": 4}}
@@ -80,7 +80,7 @@ def plain_boxes(mask, ego_id, min_pixels):
 
 
 def compare_boxes(config):
-    from carla_bridge.fleet import Fleet
+    from carla_bridge.fleet.fleet import Fleet
 
     compared, kinds = 0, set()
     with Fleet(config) as fleet:
@@ -107,7 +107,7 @@ def test_boxes_equal_the_masks(simulator, drive):
 
 
 def poses(config):
-    from carla_bridge.fleet import Fleet
+    from carla_bridge.fleet.fleet import Fleet
 
     rows = []
     with Fleet(config) as fleet:
@@ -147,7 +147,7 @@ def test_frame_time_and_camera_pose_agree(simulator, drive, rate):
 
 
 def strolls(config):
-    from carla_bridge.fleet import Fleet
+    from carla_bridge.fleet.fleet import Fleet
 
     with Fleet(config) as fleet:
         fleet.advance()
@@ -165,7 +165,7 @@ def test_walkers_walk(simulator, drive):
 
 
 def scheduled(config):
-    from carla_bridge.fleet import Fleet
+    from carla_bridge.fleet.fleet import Fleet
 
     notes: list[str] = []
     rows = []
@@ -198,7 +198,7 @@ def test_regions_and_weather_follow_the_schedule(simulator, drive):
 
 
 def where_everybody_goes(config):
-    from carla_bridge.fleet import Fleet
+    from carla_bridge.fleet.fleet import Fleet
 
     seen = []
     with Fleet(config) as fleet:
@@ -220,7 +220,7 @@ def metres_against_red(config):
     """How far the fleet gets in ten seconds once nobody has had a green light for thirty."""
     import carla
 
-    from carla_bridge.fleet import Fleet
+    from carla_bridge.fleet.fleet import Fleet
 
     with Fleet(config) as fleet:
         lights = list(fleet.world.get_actors().filter("traffic.traffic_light"))
@@ -246,7 +246,7 @@ def test_a_fleet_stops_at_red_unless_told_otherwise(simulator, drive, share):
 
 def metres_to_the_fleet(config):
     """Of every background vehicle after a while, to the nearest vehicle of the fleet."""
-    from carla_bridge.fleet import Fleet
+    from carla_bridge.fleet.fleet import Fleet
 
     with Fleet(config) as fleet:
         for _ in range(30):
@@ -267,7 +267,7 @@ def test_traffic_stays_around_the_fleet_where_the_plan_says_so(simulator, drive)
 
 
 def drive_then_raise(config):
-    from carla_bridge.fleet import Fleet
+    from carla_bridge.fleet.fleet import Fleet
 
     try:
         with Fleet(config) as fleet:
@@ -282,7 +282,7 @@ def test_an_exception_leaves_the_server_as_it_was(simulator, drive):
 
 
 def drive_for_ever(config, connection):
-    from carla_bridge.fleet import Fleet
+    from carla_bridge.fleet.fleet import Fleet
 
     with Fleet(config) as fleet:
         fleet.advance()
@@ -320,7 +320,7 @@ def test_a_killed_fleet_is_cleaned_up_by_the_next(simulator, isolated, drive):
 
 
 def refused(config):
-    from carla_bridge.fleet import Fleet
+    from carla_bridge.fleet.fleet import Fleet
 
     try:
         with Fleet(config):
@@ -376,7 +376,16 @@ class OtherVersion:
 @pytest.mark.parametrize("version", ["0.9.15", "0.10.0"])
 def test_a_server_of_another_version_is_refused_in_one_line(environment, version):
     server = OtherVersion(version)
-    command = [sys.executable, "-m", "carla_bridge.cli", "check", "--host", "127.0.0.1", "--port", str(server.port)]
+    command = [
+        sys.executable,
+        "-m",
+        "carla_bridge.cli.main",
+        "check",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(server.port),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
     server.close()
     assert done.returncode == 1

@@ -14,11 +14,11 @@ import psutil
 import pytest
 import yaml
 
-from carla_bridge.fleet import GRACE_SECONDS
-from carla_bridge.fleet_process import FleetProcess
-from carla_bridge.plan_section import parse_config
-from carla_bridge.recording import SUMMARY, record
+from carla_bridge.config.plan_file import parse_config
+from carla_bridge.fleet.fleet import GRACE_SECONDS
+from carla_bridge.fleet_process.process import FleetProcess
 from carla_bridge.snippets import SnippetSource, find_snippets
+from carla_bridge.snippets.recording import SUMMARY, record
 from tests.waiting import wait_for
 
 SECTION = {
@@ -34,7 +34,7 @@ SECTION = {
 
 
 def bridge(environment, *arguments, timeout=200):
-    command = [sys.executable, "-m", "carla_bridge.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "carla_bridge.cli.main", *map(str, arguments)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
 
 
@@ -83,7 +83,7 @@ def test_a_killed_recording_is_resumed_where_it_ended(tmp_path, simulator, envir
     plan.write_text(yaml.safe_dump({"carla": section}))
     out = tmp_path / "out"
     arguments = ["record", "--plan", plan, "--seconds", "10", "--out", out, "--jpeg-quality", "90"]
-    command = [sys.executable, "-m", "carla_bridge.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "carla_bridge.cli.main", *map(str, arguments)]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     wait_for(lambda: len(list(out.glob("vehicle_2/*/*.jpg"))) >= 5, 100)
     process.send_signal(signal.SIGKILL)
@@ -151,7 +151,7 @@ def test_check_reports_a_usable_server(simulator, environment):
     ],
 )
 def test_a_users_mistake_ends_in_one_sentence(tmp_path, environment, arguments, message):
-    command = [sys.executable, "-m", "carla_bridge.cli", *arguments]
+    command = [sys.executable, "-m", "carla_bridge.cli.main", *arguments]
     done = subprocess.run(
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )

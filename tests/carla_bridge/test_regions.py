@@ -3,7 +3,7 @@
 import pytest
 
 from carla_bridge.errors import ConfigError
-from carla_bridge.regions import RegionMap, RegionRule, lanes_abreast, speed_limits
+from carla_bridge.fleet.regions import RegionMap, RegionRule, lanes_abreast, speed_limits
 
 ROAD = """
 <road name="r{id}" length="400" id="{id}" junction="-1">

@@ -42,7 +42,7 @@ class Serve:
         ready = directory / "ready"
         ready.unlink(missing_ok=True)
         self.log = (directory / "serve.log").open("a")
-        command = [sys.executable, "-m", "carla_bridge.cli", "serve", "--plan", str(plan)]
+        command = [sys.executable, "-m", "carla_bridge.cli.main", "serve", "--plan", str(plan)]
         command += ["--listen", f"127.0.0.1:{port}", "--ready-file", str(ready)]
         command += ["--events", str(directory / "events.jsonl")]
         self.process = subprocess.Popen(command, env=environment, stderr=self.log, stdout=self.log)
@@ -151,7 +151,7 @@ def test_a_killed_fleet_and_a_killed_simulator_are_replaced_and_the_timeline_goe
     with serving(tmp_path, environment) as serve:
         one = collaborator(serve, "vehicle_1", 0, 16, environment)
         two = collaborator(serve, "vehicle_2", 0, 16, environment)
-        for kills, victim in enumerate(("spawn_main", "carla_bridge.embedded"), start=1):
+        for kills, victim in enumerate(("spawn_main", "carla_bridge.fleet_process.embedded"), start=1):
             enough = len(frames(serve, "vehicle_1")) + random.randint(5, 30)
             wait_for_frames(serve, "vehicle_1", enough)
             killed_at = time.time()
@@ -164,7 +164,7 @@ def test_a_killed_fleet_and_a_killed_simulator_are_replaced_and_the_timeline_goe
             assert [row["time"] for row in frames(serve, vehicle)] == expected_times(16)
         assert [0 < gap["at"] <= 16 for gap in serve.gaps()] == [True, True]
         # Nobody asks for anything now; the world is looked after all the same.
-        serve.child("carla_bridge.embedded").kill()
+        serve.child("carla_bridge.fleet_process.embedded").kill()
         wait_for_gaps(serve, 3)
         assert len(serve.gaps()) == 3
         finish(collaborator(serve, "vehicle_1", 16, 18, environment))
@@ -195,7 +195,7 @@ def test_a_killed_serve_takes_its_children_along_and_a_new_one_continues(tmp_pat
 def test_other_machines_need_a_token(tmp_path, environment):
     plan = tmp_path / "plan.yaml"
     plan.write_text(yaml.safe_dump(PLAN))
-    command = [sys.executable, "-m", "carla_bridge.cli", "serve", "--plan", str(plan), "--listen", "0.0.0.0:0"]
+    command = [sys.executable, "-m", "carla_bridge.cli.main", "serve", "--plan", str(plan), "--listen", "0.0.0.0:0"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "needs a token" in done.stderr

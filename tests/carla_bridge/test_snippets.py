@@ -325,7 +325,9 @@ def test_the_recorded_packs_load_as_they_are():
     assert all(f.image.shape == (380, 640, 3) for f in frames)
 
 
-@pytest.mark.parametrize("module", ["carla_bridge.snippets", "carla_bridge.stream.client", "carla_bridge.recording"])
+@pytest.mark.parametrize(
+    "module", ["carla_bridge.snippets", "carla_bridge.stream.client", "carla_bridge.snippets.recording"]
+)
 def test_reading_frames_needs_neither_carla_nor_torch(module):
     code = f"import sys, {module}; print({{'carla', 'torch'}} & set(sys.modules))"
     command = [sys.executable, "-c", code]

@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from carla_bridge.config import FleetConfig, StreamConfig
+from carla_bridge.config.section import FleetConfig, StreamConfig
 from carla_bridge.errors import BridgeError
-from carla_bridge.fleet_process import Gap
-from carla_bridge.fleet_worker import Packet
+from carla_bridge.fleet_process.process import Gap
+from carla_bridge.fleet_process.worker import Packet
 from carla_bridge.frames import Annotations, Box, Frame
 from carla_bridge.stream.client import StreamClient
 from carla_bridge.stream.retention import Retention

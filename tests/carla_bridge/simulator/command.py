@@ -18,7 +18,7 @@ PATIENCE = 120.0
 @contextmanager
 def simulator(*options: str, script: str | None = None) -> Iterator["subprocess.Popen[str]"]:
     """The command, or a script of the tests in its place."""
-    program = [str(HERE / script)] if script else ["-m", "carla_bridge.cli", "simulator"]
+    program = [str(HERE / script)] if script else ["-m", "carla_bridge.cli.main", "simulator"]
     process = subprocess.Popen(
         [sys.executable, *program, *options],
         stdout=subprocess.PIPE,

@@ -6,8 +6,8 @@ import carla
 import numpy as np
 import pytest
 
-from carla_bridge.config import FleetConfig
-from carla_bridge.embedded import EmbeddedSimulator
+from carla_bridge.config.section import FleetConfig
+from carla_bridge.fleet_process.embedded import EmbeddedSimulator
 from tests.carla_bridge.simulator.client_tools import at, blueprint, connect, fresh, listening
 
 pytest_plugins = ("tests.carla_bridge.simulator.servers",)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from carla_bridge.commands.options import fleet_config, one_sentence, server_options
+from carla_bridge.cli.options import fleet_config, one_sentence, server_options
 
 
 @click.command()
@@ -36,7 +36,7 @@ def serve(
     from dataclasses import asdict, replace
 
     from carla_bridge.errors import ConfigError
-    from carla_bridge.fleet_process import FleetProcess, Gap
+    from carla_bridge.fleet_process.process import FleetProcess, Gap
     from carla_bridge.stream.server import StreamServer, check_exposure
 
     config = fleet_config(plan, host, port, simulator)

@@ -4,12 +4,12 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from carla_bridge.cameras import CameraPair
-from carla_bridge.cleanup import all_actors, leftovers
-from carla_bridge.config import FleetConfig
-from carla_bridge.connection import connect
+from carla_bridge.config.section import FleetConfig
 from carla_bridge.errors import BridgeError
-from carla_bridge.fleet import Fleet
+from carla_bridge.fleet.cameras import CameraPair
+from carla_bridge.fleet.cleanup import all_actors, leftovers
+from carla_bridge.fleet.connection import connect
+from carla_bridge.fleet.fleet import Fleet
 
 NEEDED = (*CameraPair.KINDS, "vehicle.*", "walker.pedestrian.*")
 FRAMES = 20

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from carla_bridge.annotation import DEFAULT_SPLIT, DEFAULT_TAGS, Annotator
-from carla_bridge.regions import RegionRule
-from carla_bridge.schedule import Schedule
+from carla_bridge.config.schedule import Schedule
+from carla_bridge.fleet.regions import RegionRule
 
 Encoding = Literal["raw", "png", "jpeg"]
 EVERYWHERE = "everywhere"

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from carla_bridge.cleanup import mark
-from carla_bridge.config import TrafficConfig
-from carla_bridge.driving import Driver, Whereabouts
+from carla_bridge.config.section import TrafficConfig
 from carla_bridge.errors import ConfigError
-from carla_bridge.regions import RegionMap
+from carla_bridge.fleet.cleanup import mark
+from carla_bridge.fleet.driving import Driver, Whereabouts
+from carla_bridge.fleet.regions import RegionMap
 
 TWO_WHEELERS = ("bicycle", "motorcycle")
 CLEARANCE = 8.0

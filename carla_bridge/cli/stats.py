@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from carla_bridge.commands.options import one_sentence
+from carla_bridge.cli.options import one_sentence
 
 
 @click.command()
@@ -20,7 +20,7 @@ def stats(snippets: tuple[Path, ...], out: Path | None, skip_faults: bool) -> No
     from rich.table import Table
 
     from carla_bridge.snippets import SnippetSource, find_snippets
-    from carla_bridge.statistics import plot, summarise
+    from carla_bridge.snippets.statistics import plot, summarise
 
     source = SnippetSource(find_snippets(*snippets), on_error="skip" if skip_faults else "refuse")
     domains = summarise(source)

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from carla_bridge.config import FleetConfig
+from carla_bridge.config.section import FleetConfig
 from carla_bridge.errors import BridgeError
-from carla_bridge.fleet_process import FleetProcess, Gap
+from carla_bridge.fleet_process.process import FleetProcess, Gap
 from carla_bridge.frames import Frame
 from carla_bridge.snippets import SnippetError, SnippetSource, SnippetWriter, find_snippets
 from carla_bridge.stream.wire import decode_frame, unpack

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from carla_bridge.commands.options import fleet_config, one_sentence
+from carla_bridge.cli.options import fleet_config, one_sentence
 from carla_bridge.errors import BridgeError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def preview(source: str, out: Path, plan: Path | None, frames: int, columns: int
     live server given as HOST, HOST:PORT or 'embedded'."""
     if out.suffix != ".png":
         raise BridgeError(f"--out is {out}, but the contact sheet is a .png")
-    from carla_bridge.drawing import contact_sheet, draw_boxes, write_film, write_png
+    from carla_bridge.snippets.drawing import contact_sheet, draw_boxes, write_film, write_png
 
     shown, classes, rate = _from_disk(source) if Path(source).is_dir() else _live(source, plan, seconds)
     drawn = [draw_boxes(frame, classes) for frame in shown]
@@ -44,7 +44,7 @@ def _from_disk(source: str) -> "tuple[list[Frame], tuple[str, ...], float]":
 
 
 def _live(source: str, plan: Path | None, seconds: float) -> "tuple[list[Frame], tuple[str, ...], float]":
-    from carla_bridge.fleet_process import FleetProcess
+    from carla_bridge.fleet_process.process import FleetProcess
     from carla_bridge.stream.wire import decode_frame, unpack
 
     host, colon, port = source.partition(":")

@@ -13,11 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from carla_bridge.config import FleetConfig
-from carla_bridge.connection import probe
-from carla_bridge.embedded import EmbeddedSimulator
+from carla_bridge.config.section import FleetConfig
 from carla_bridge.errors import BridgeError, ServerLostError, ServerUnreachableError
-from carla_bridge.fleet_worker import (
+from carla_bridge.fleet.connection import probe
+from carla_bridge.fleet_process.embedded import EmbeddedSimulator
+from carla_bridge.fleet_process.worker import (
     Advance,
     Begin,
     Event,
@@ -29,7 +29,7 @@ from carla_bridge.fleet_worker import (
     clean_server,
     run_fleet,
 )
-from carla_bridge.signals import uninterrupted
+from carla_bridge.termination import uninterrupted
 
 SETUP_SECONDS = 240.0
 """A fleet that is not on the road by then hangs; loading one of CARLA's large maps takes minutes."""

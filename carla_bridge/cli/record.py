@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from carla_bridge.commands.options import fleet_config, one_sentence, server_options
+from carla_bridge.cli.options import fleet_config, one_sentence, server_options
 
 
 @click.command()
@@ -33,8 +33,8 @@ def record(
     """Drive and write every vehicle's annotated frames as snippets, one per stay in a region."""
     from rich.console import Console
 
-    from carla_bridge.commands.record_progress import record_progress
-    from carla_bridge.recording import record as run
+    from carla_bridge.cli.record_progress import record_progress
+    from carla_bridge.snippets.recording import record as run
 
     named = [{"name": f"vehicle_{number}"} for number in range(1, vehicles + 1)] if vehicles else None
     config = fleet_config(plan, host, port, simulator, vehicles=named, frames_per_second=frames_per_second, seed=seed)

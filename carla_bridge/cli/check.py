@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from carla_bridge.commands.options import fleet_config, one_sentence, server_options
+from carla_bridge.cli.options import fleet_config, one_sentence, server_options
 
 
 @click.command()
@@ -21,8 +21,8 @@ def check(plan: Path | None, host: str | None, port: int | None, simulator: str 
     from rich.console import Console
     from rich.table import Table
 
-    from carla_bridge.embedded import EmbeddedSimulator
-    from carla_bridge.inspection import inspect
+    from carla_bridge.fleet.inspection import inspect
+    from carla_bridge.fleet_process.embedded import EmbeddedSimulator
 
     config = fleet_config(plan, host, port, simulator)
     with ExitStack() as stack:

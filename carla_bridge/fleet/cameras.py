@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from carla_bridge.cleanup import mark
-from carla_bridge.config import CameraConfig
+from carla_bridge.config.section import CameraConfig
+from carla_bridge.fleet.cleanup import mark
 
 ABOVE_ROOF = 0.15
 

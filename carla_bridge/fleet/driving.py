@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from carla_bridge.cameras import CameraPair
-from carla_bridge.config import VehicleConfig
-from carla_bridge.regions import RegionMap
+from carla_bridge.config.section import VehicleConfig
+from carla_bridge.fleet.cameras import CameraPair
+from carla_bridge.fleet.regions import RegionMap
 
 OUTSIDE_SECONDS = 5.0
 """A vehicle that has been outside its region for so long is put back; shorter excursions are part of driving."""

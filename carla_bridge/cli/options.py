@@ -7,11 +7,11 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
-from carla_bridge.config import FleetConfig
+from carla_bridge.config.plan_file import parse_config, read_plan
+from carla_bridge.config.section import FleetConfig
 from carla_bridge.errors import BridgeError
-from carla_bridge.plan_section import parse_config, read_plan
-from carla_bridge.signals import termination_raises
 from carla_bridge.snippets import SnippetError
+from carla_bridge.termination import termination_raises
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,7 +7,8 @@ from typing import Any
 import yaml
 
 from carla_bridge.annotation import DEFAULT_SPLIT, DEFAULT_TAGS, Annotator
-from carla_bridge.config import (
+from carla_bridge.config.schedule import parse_schedule
+from carla_bridge.config.section import (
     EVERYWHERE,
     CameraConfig,
     Encoding,
@@ -17,10 +18,9 @@ from carla_bridge.config import (
     TrafficConfig,
     VehicleConfig,
 )
+from carla_bridge.config.settings import Settings
 from carla_bridge.errors import ConfigError
-from carla_bridge.regions import RegionRule
-from carla_bridge.schedule import parse_schedule
-from carla_bridge.settings import Settings
+from carla_bridge.fleet.regions import RegionRule
 
 
 def read_plan(path: Path | str) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""`carla-bridge`: each sub-command is a module of `carla_bridge.commands`, imported only when it is asked for."""
+"""`carla-bridge`: each sub-command is a module of `carla_bridge.cli`, imported only when it is asked for."""
 
 import importlib
 
 import click
 
 COMMANDS = ("check", "preview", "record", "serve", "simulator", "stats")
-"""Command `x` is the function `x` in the module `carla_bridge.commands.x`."""
+"""Command `x` is the function `x` in the module `carla_bridge.cli.x`."""
 
 
 class LazyGroup(click.Group):
@@ -17,7 +17,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        found = getattr(importlib.import_module(f"carla_bridge.commands.{cmd_name}"), cmd_name)
+        found = getattr(importlib.import_module(f"carla_bridge.cli.{cmd_name}"), cmd_name)
         assert isinstance(found, click.Command)
         return found
 

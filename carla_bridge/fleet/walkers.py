@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from carla_bridge.cleanup import mark
-from carla_bridge.config import TrafficConfig
-from carla_bridge.regions import RegionMap
+from carla_bridge.config.section import TrafficConfig
+from carla_bridge.fleet.cleanup import mark
+from carla_bridge.fleet.regions import RegionMap
 
 STRIDE = 4.0
 """Metres to the point a pavement walker heads for."""

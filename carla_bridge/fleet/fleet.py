@@ -12,18 +12,18 @@ from typing import Any
 import cv2
 import numpy as np
 
-from carla_bridge.cameras import CameraPair, Shot
-from carla_bridge.cleanup import ServerState, destroy, mark
-from carla_bridge.config import EVERYWHERE, FleetConfig, VehicleConfig
-from carla_bridge.connection import alive, connect
-from carla_bridge.driving import Driver, Whereabouts
+from carla_bridge.config.schedule import Weather
+from carla_bridge.config.section import EVERYWHERE, FleetConfig, VehicleConfig
 from carla_bridge.errors import ConfigError, ServerLostError
+from carla_bridge.fleet.cameras import CameraPair, Shot
+from carla_bridge.fleet.cleanup import ServerState, destroy, mark
+from carla_bridge.fleet.connection import alive, connect
+from carla_bridge.fleet.driving import Driver, Whereabouts
+from carla_bridge.fleet.regions import RegionMap
+from carla_bridge.fleet.traffic import Garage, Places, Traffic, relocate
+from carla_bridge.fleet.walkers import Walkers
 from carla_bridge.frames import Frame
-from carla_bridge.regions import RegionMap
-from carla_bridge.schedule import Weather
-from carla_bridge.signals import termination_raises, uninterrupted
-from carla_bridge.traffic import Garage, Places, Traffic, relocate
-from carla_bridge.walkers import Walkers
+from carla_bridge.termination import termination_raises, uninterrupted
 
 LOAD_SECONDS = 120.0
 GRACE_SECONDS = 2.0

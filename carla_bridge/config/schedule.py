@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from carla_bridge.config.settings import Settings
 from carla_bridge.errors import ConfigError
-from carla_bridge.settings import Settings
 
 WEATHER_PARAMETERS = (
     "cloudiness",

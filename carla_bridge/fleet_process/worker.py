@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from carla_bridge.config import FleetConfig
+from carla_bridge.config.section import FleetConfig
 from carla_bridge.errors import BridgeError, ServerLostError, ServerUnreachableError
 from carla_bridge.stream.wire import encode_frame
 
@@ -131,7 +131,7 @@ def run_fleet(connection: "Connection[Any, Any]", config: FleetConfig, start: fl
 
 
 def _drive(connection: "Connection[Any, Any]", sender: _Sender, config: FleetConfig, start: float, life: int) -> None:
-    from carla_bridge.fleet import Fleet
+    from carla_bridge.fleet.fleet import Fleet
 
     with Fleet(config, start=start, life=life, report=lambda text: sender.put(Event(text))) as fleet:
 
@@ -170,8 +170,8 @@ def _drive(connection: "Connection[Any, Any]", sender: _Sender, config: FleetCon
 
 def clean_server(config: FleetConfig, log: Path) -> None:
     """Entry point of a process that puts right what a killed fleet left on a server."""
-    from carla_bridge.cleanup import ServerState
-    from carla_bridge.connection import connect
+    from carla_bridge.fleet.cleanup import ServerState
+    from carla_bridge.fleet.connection import connect
 
     _redirect_output(log)
     server = config.server

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from carla_bridge.config import FleetConfig
+from carla_bridge.config.section import FleetConfig
 from carla_bridge.errors import ServerUnreachableError
 
 START_SECONDS = 120.0
@@ -36,11 +36,11 @@ class EmbeddedSimulator:
     @classmethod
     def start(cls, config: FleetConfig) -> "EmbeddedSimulator":
         """Start it on free ports with the plan's seed, and wait until it listens."""
-        packages = str(Path(__file__).parents[1])
+        packages = str(Path(__file__).parents[2])
         path = os.pathsep.join([packages, *filter(None, [os.environ.get("PYTHONPATH")])])
         log = tempfile.TemporaryFile("w+", prefix="carla-simulator-")  # noqa: SIM115 - lives as long as the process
         process = subprocess.Popen(
-            [sys.executable, "-m", "carla_bridge.embedded", str(config.seed)],
+            [sys.executable, "-m", "carla_bridge.fleet_process.embedded", str(config.seed)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -96,7 +96,7 @@ class EmbeddedSimulator:
 
 
 def _serve_until_parent_ends(seed: str) -> None:
-    from carla_bridge.commands.simulator import simulator
+    from carla_bridge.cli.simulator import simulator
 
     def watch() -> None:
         while os.read(0, 1):  # unlike a read of sys.stdin, no lock of the interpreter's is held when it ends
