@@ -11,7 +11,7 @@ import pytest
 
 from carla_bridge.config.section import FleetConfig
 from carla_bridge.fleet_process.embedded import EmbeddedSimulator
-from tests.carla_bridge.isolation import answer_call
+from tests.support.isolation import answer_call
 
 REPOSITORY = Path(__file__).parents[2]
 ISOLATED_SECONDS = 120.0

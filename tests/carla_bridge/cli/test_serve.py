@@ -15,7 +15,7 @@ import yaml
 
 from tests.waiting import wait_for
 
-SCRIPT = Path(__file__).with_name("collaborator.py")
+SCRIPT = Path(__file__).parents[2] / "support" / "collaborator.py"
 RATE, LENGTH = 5, 2.0
 PLAN = {
     "carla": {

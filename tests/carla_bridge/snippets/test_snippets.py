@@ -18,7 +18,7 @@ from carla_bridge.snippets import EndOfSnippetsError, SnippetError, SnippetSourc
 from carla_bridge.snippets.layout import ANNOTATIONS, JOURNAL
 
 CLASSES = tuple(DEFAULT_TAGS)
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 DATA = Path(os.environ.get("FEDAGEM_DATA", REPOSITORY.parent / "shared" / "data")) / "carla_snippets"
 needs_packs = pytest.mark.skipif(not DATA.is_dir(), reason=f"no recorded packs in {DATA}; set FEDAGEM_DATA")
 
