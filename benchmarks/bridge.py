@@ -24,7 +24,7 @@ from carla_bridge.config.plan_file import parse_config
 from carla_bridge.config.section import FleetConfig
 from carla_bridge.fleet_process.embedded import EmbeddedSimulator
 from carla_bridge.fleet_process.process import FleetProcess
-from carla_bridge.snippets.recording import record
+from carla_bridge.fleet_process.recorder import record
 from carla_bridge.stream.client import StreamClient
 from carla_bridge.stream.server import StreamServer
 

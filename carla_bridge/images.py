@@ -14,7 +14,7 @@ def suffix(jpeg_quality: int | None) -> str:
 
 
 def encode(image: NDArray[np.uint8], jpeg_quality: int | None) -> NDArray[np.uint8]:
-    """JPEG of the given quality (1 to 100), or PNG, which loses nothing, where the quality is None."""
+    """JPEG of the given quality (1 to 100), or PNG, which loses nothing, if the quality is None."""
     bgr = cv2.cvtColor(image, cv2.COLOR_RGB2BGR)
     options = (
         [cv2.IMWRITE_PNG_COMPRESSION, PNG_COMPRESSION]
@@ -29,7 +29,7 @@ def encode(image: NDArray[np.uint8], jpeg_quality: int | None) -> NDArray[np.uin
 
 
 def decode(data: bytes | NDArray[np.uint8]) -> NDArray[np.uint8] | None:
-    """The RGB image, or None where the bytes are not a whole image."""
+    """The RGB image, or None if the bytes are not a whole image."""
     raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data
     if raw.size == 0:
         return None

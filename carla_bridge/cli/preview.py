@@ -45,7 +45,7 @@ def _from_disk(source: str) -> "tuple[list[Frame], tuple[str, ...], float]":
 
 def _live(source: str, plan: Path | None, seconds: float) -> "tuple[list[Frame], tuple[str, ...], float]":
     from carla_bridge.fleet_process.process import FleetProcess
-    from carla_bridge.stream.wire import decode_frame, unpack
+    from carla_bridge.packets import decode_frame, unpack
 
     host, colon, port = source.partition(":")
     if colon and not (port.isdecimal() and 0 < int(port) < 65536):

@@ -36,7 +36,8 @@ def serve(
     from dataclasses import asdict, replace
 
     from carla_bridge.errors import ConfigError
-    from carla_bridge.fleet_process.process import FleetProcess, Gap
+    from carla_bridge.fleet_process.process import FleetProcess
+    from carla_bridge.packets import Gap
     from carla_bridge.stream.server import StreamServer, check_exposure
 
     config = fleet_config(plan, host, port, simulator)

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from carla_bridge.annotation import DEFAULT_SPLIT, DEFAULT_TAGS, Annotator
+from carla_bridge.annotation import Annotator
 from carla_bridge.config.schedule import parse_schedule
 from carla_bridge.config.section import (
     EVERYWHERE,
@@ -21,6 +21,7 @@ from carla_bridge.config.section import (
 from carla_bridge.config.settings import Settings
 from carla_bridge.errors import ConfigError
 from carla_bridge.fleet.regions import RegionRule
+from carla_bridge.tags import DEFAULT_SPLIT, DEFAULT_TAGS
 
 
 def read_plan(path: Path | str) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from carla_bridge.annotation import DEFAULT_SPLIT, DEFAULT_TAGS, Annotator
+from carla_bridge.annotation import Annotator
 from carla_bridge.config.schedule import Schedule
 from carla_bridge.fleet.regions import RegionRule
+from carla_bridge.tags import DEFAULT_SPLIT, DEFAULT_TAGS
 
 Encoding = Literal["raw", "png", "jpeg"]
 EVERYWHERE = "everywhere"

@@ -1,17 +1,11 @@
-"""The embedded simulator as a child process: it starts where a plan asks for it and ends with its parent.
-
-Run as a module, this is the child: it serves until its standard input closes, which happens whatever way the
-parent dies.
-"""
+"""The embedded simulator as a child process: it starts if a plan asks for it and ends with its parent."""
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -40,7 +34,7 @@ class EmbeddedSimulator:
         path = os.pathsep.join([packages, *filter(None, [os.environ.get("PYTHONPATH")])])
         log = tempfile.TemporaryFile("w+", prefix="carla-simulator-")  # noqa: SIM115 - lives as long as the process
         process = subprocess.Popen(
-            [sys.executable, "-m", "carla_bridge.fleet_process.embedded", str(config.seed)],
+            [sys.executable, "-m", "carla_bridge.fleet_process.simulator_server", str(config.seed)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -93,23 +87,3 @@ class EmbeddedSimulator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def _serve_until_parent_ends(seed: str) -> None:
-    from carla_bridge.cli.simulator import simulator
-
-    def watch() -> None:
-        while os.read(0, 1):  # unlike a read of sys.stdin, no lock of the interpreter's is held when it ends
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(STOP_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    simulator(["--port", "0", "--seed", seed])
-
-
-if __name__ == "__main__":
-    _serve_until_parent_ends(sys.argv[1])

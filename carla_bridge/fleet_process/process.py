@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import TracebackType
@@ -22,13 +21,13 @@ from carla_bridge.fleet_process.worker import (
     Begin,
     Event,
     Failure,
-    Packet,
     Reached,
     Ready,
     Stop,
     clean_server,
     run_fleet,
 )
+from carla_bridge.packets import Gap, Packet
 from carla_bridge.termination import uninterrupted
 
 SETUP_SECONDS = 240.0
@@ -52,16 +51,6 @@ class SilenceError(ServerLostError):
 
 class InterruptedDriveError(BridgeError):
     """Somebody asked the fleet to end while it was driving."""
-
-
-@dataclass(frozen=True)
-class Gap:
-    """The world was lost and replaced before the frame at `at`; the timeline goes on, the drive does not."""
-
-    at: float
-    reason: str
-    seconds: float
-    """Wall-clock time until the fleet was on the road again."""
 
 
 class FleetProcess:

@@ -16,7 +16,7 @@ from typing import Any
 
 from carla_bridge.config.section import FleetConfig
 from carla_bridge.errors import BridgeError, ServerLostError, ServerUnreachableError
-from carla_bridge.stream.wire import encode_frame
+from carla_bridge.packets import Packet, encode_frame
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,6 @@ class Ready:
     """The fleet is on the road."""
 
     map_name: str
-
-
-@dataclass(frozen=True)
-class Packet:
-    """One annotated frame, packed for the stream."""
-
-    vehicle: str
-    timestamp: float
-    packed: bytes
 
 
 @dataclass(frozen=True)

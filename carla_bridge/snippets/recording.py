@@ -1,19 +1,18 @@
-"""Records a fleet's drive as snippets: one directory per vehicle and stay in a domain, kept even after a crash."""
+"""A recorded drive on disk: one snippet per vehicle and stay in a region, and a summary of the whole."""
 
 import json
-import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from carla_bridge.config.section import FleetConfig
-from carla_bridge.errors import BridgeError
-from carla_bridge.fleet_process.process import FleetProcess, Gap
+from carla_bridge.errors import SnippetError
 from carla_bridge.frames import Frame
-from carla_bridge.snippets import SnippetError, SnippetSource, SnippetWriter, find_snippets
-from carla_bridge.stream.wire import decode_frame, unpack
+from carla_bridge.packets import Gap
+from carla_bridge.snippets.journal import find_snippets
+from carla_bridge.snippets.source import SnippetSource
+from carla_bridge.snippets.writer import SnippetWriter
 
 SUMMARY = "recording.json"
 
@@ -33,75 +32,31 @@ class Recording:
     wall_seconds: float = 0.0
 
     def count(self, place: Path) -> None:
-        """Count what lies on disk, also what was recorded before an interruption."""
+        """Count what is on disk, including what was recorded before an interruption."""
         for snippet in SnippetSource(find_snippets(place), on_error="skip").snippets:
             domains = self.frames.setdefault(snippet.vehicle, {})
             domains[snippet.domain] = domains.get(snippet.domain, 0) + len(snippet.images)
             self.boxes += sum(len(image.annotations) for image in snippet.images)
 
-
-def record(
-    config: FleetConfig,
-    directory: Path | str,
-    seconds: float,
-    *,
-    jpeg_quality: int | None = None,
-    resume: bool = False,
-    on_frame: Callable[[Frame], None] = lambda frame: None,
-    on_event: Callable[[str], None] = lambda text: None,
-) -> Recording:
-    """Drive for `seconds` of simulation time and write every vehicle's frames.
-
-    `resume` continues what a crash left in the directory; without it the directory must be empty.
-    """
-    place = Path(directory)
-    last = _last_times(place, config, resume)
-    recording = Recording(seconds=seconds, classes=config.classes)
-    began = time.monotonic()
-
-    def note(text: str) -> None:
-        recording.events.append(text)
-        on_event(text)
-
-    everybody = len(last) == len(config.vehicles)
-    start = min(last.values()) + config.frame_seconds if everybody else 0.0
-    with ExitStack() as stack:
-        writers = stack.enter_context(_Writers(place, config, jpeg_quality))
-        fleet = stack.enter_context(FleetProcess(config, start=start, on_event=note))
-        recording.map_name = fleet.map_name
-        for packet in fleet.packets(seconds):
-            if packet.timestamp > last.get(packet.vehicle, -1.0):
-                frame = decode_frame(unpack(packet.packed))
-                writers.write(frame)
-                on_frame(frame)
-        recording.gaps = fleet.gaps
-    recording.count(place)
-    recording.wall_seconds = round(time.monotonic() - began, 3)
-    (place / SUMMARY).write_text(json.dumps(asdict(recording), indent=1) + "\n")
-    return recording
+    def write(self, place: Path) -> None:
+        (place / SUMMARY).write_text(json.dumps(asdict(self), indent=1) + "\n")
 
 
-def _last_times(place: Path, config: FleetConfig, resume: bool) -> dict[str, float]:
-    """When the last frame of each vehicle was recorded; vehicles without any frame are missing."""
-    place.mkdir(parents=True, exist_ok=True)
-    if not any(place.iterdir()):
-        return {}
-    if not resume:
-        raise BridgeError(f"{place} is not empty; record elsewhere, or continue what is there with --resume")
+def last_timestamps(place: Path, vehicles: Iterable[str]) -> dict[str, float]:
+    """When the last frame of each vehicle was recorded; vehicles without a frame are left out."""
     last: dict[str, float] = {}
-    for vehicle in config.vehicles:
+    for vehicle in vehicles:
         with suppress(SnippetError):
-            source = SnippetSource(find_snippets(place / vehicle.name), on_error="skip")
-            last[vehicle.name] = source.last_timestamp
+            last[vehicle] = SnippetSource(find_snippets(place / vehicle), on_error="skip").last_timestamp
     return last
 
 
-class _Writers:
-    """One open snippet per vehicle; a change of domain closes it and opens the next."""
+class RecordingWriter:
+    """Keeps one snippet per vehicle open; a change of domain closes it and opens the next."""
 
-    def __init__(self, place: Path, config: FleetConfig, jpeg_quality: int | None) -> None:
+    def __init__(self, place: Path, classes: Sequence[str], jpeg_quality: int | None) -> None:
         self._place = place
-        self._config = config
+        self._classes = classes
         self._jpeg_quality = jpeg_quality
         self._open: dict[str, tuple[str, SnippetWriter]] = {}
 
@@ -114,7 +69,7 @@ class _Writers:
             number = len(list(home.glob("*"))) if home.exists() else 0
             writer = SnippetWriter(
                 home / f"{number:03d}_{frame.domain}",
-                self._config.classes,
+                self._classes,
                 vehicle=frame.vehicle,
                 domain=frame.domain,
                 jpeg_quality=self._jpeg_quality,
@@ -122,7 +77,7 @@ class _Writers:
             self._open[frame.vehicle] = (frame.domain, writer)
         writer.write(frame)
 
-    def __enter__(self) -> "_Writers":
+    def __enter__(self) -> "RecordingWriter":
         return self
 
     def __exit__(self, *_: Any) -> None:

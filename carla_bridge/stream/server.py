@@ -11,10 +11,10 @@ from contextlib import suppress
 from typing import Any
 
 from carla_bridge.config.section import FleetConfig
-from carla_bridge.errors import BridgeError
+from carla_bridge.errors import BridgeError, StreamClosedError, StreamError
 from carla_bridge.fleet_process.process import FleetProcess, InterruptedDriveError
 from carla_bridge.stream.retention import Retention
-from carla_bridge.stream.wire import MAX_REQUEST, PROTOCOL, Channel, StreamClosedError, StreamError, proof
+from carla_bridge.stream.wire import MAX_REQUEST, PROTOCOL, Channel, proof
 
 HANDSHAKE_SECONDS = 10.0
 IDLE_SECONDS = 2.0

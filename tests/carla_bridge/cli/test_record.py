@@ -17,8 +17,9 @@ import yaml
 from carla_bridge.config.plan_file import parse_config
 from carla_bridge.fleet.fleet import GRACE_SECONDS
 from carla_bridge.fleet_process.process import FleetProcess
+from carla_bridge.fleet_process.recorder import record
 from carla_bridge.snippets import SnippetSource, find_snippets
-from carla_bridge.snippets.recording import SUMMARY, record
+from carla_bridge.snippets.recording import SUMMARY
 from tests.waiting import wait_for
 
 SECTION = {

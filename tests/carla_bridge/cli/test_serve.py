@@ -151,7 +151,7 @@ def test_a_killed_fleet_and_a_killed_simulator_are_replaced_and_the_timeline_goe
     with serving(tmp_path, environment) as serve:
         one = collaborator(serve, "vehicle_1", 0, 16, environment)
         two = collaborator(serve, "vehicle_2", 0, 16, environment)
-        for kills, victim in enumerate(("spawn_main", "carla_bridge.fleet_process.embedded"), start=1):
+        for kills, victim in enumerate(("spawn_main", "carla_bridge.fleet_process.simulator_server"), start=1):
             enough = len(frames(serve, "vehicle_1")) + random.randint(5, 30)
             wait_for_frames(serve, "vehicle_1", enough)
             killed_at = time.time()
@@ -164,7 +164,7 @@ def test_a_killed_fleet_and_a_killed_simulator_are_replaced_and_the_timeline_goe
             assert [row["time"] for row in frames(serve, vehicle)] == expected_times(16)
         assert [0 < gap["at"] <= 16 for gap in serve.gaps()] == [True, True]
         # Nobody asks for anything now; the world is looked after all the same.
-        serve.child("carla_bridge.fleet_process.embedded").kill()
+        serve.child("carla_bridge.fleet_process.simulator_server").kill()
         wait_for_gaps(serve, 3)
         assert len(serve.gaps()) == 3
         finish(collaborator(serve, "vehicle_1", 16, 18, environment))

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from carla_bridge.annotation import DEFAULT_TAGS, RIDER
 from carla_bridge.config.plan_file import parse_config
 from carla_bridge.errors import ConfigError, ServerUnreachableError
 from carla_bridge.fleet.cleanup import all_actors
 from carla_bridge.fleet.connection import connect
 from carla_bridge.fleet.regions import speed_limits
+from carla_bridge.tags import DEFAULT_TAGS, RIDER
 
 REGIONS = {"city": {"max_speed": 55}, "highway": {"min_speed": 80}}
 TRAFFIC = {"city": {"vehicles": 12, "two_wheelers": 6, "walkers": 6}, "highway": {"vehicles": 4}}

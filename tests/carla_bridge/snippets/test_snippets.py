@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from carla_bridge.annotation import DEFAULT_TAGS
 from carla_bridge.frames import Annotations, Box, Frame
 from carla_bridge.snippets import EndOfSnippetsError, SnippetError, SnippetSource, SnippetWriter
 from carla_bridge.snippets.layout import ANNOTATIONS, JOURNAL
+from carla_bridge.tags import DEFAULT_TAGS
 
 CLASSES = tuple(DEFAULT_TAGS)
 REPOSITORY = Path(__file__).parents[3]
@@ -326,7 +326,7 @@ def test_the_recorded_packs_load_as_they_are():
 
 
 @pytest.mark.parametrize(
-    "module", ["carla_bridge.snippets", "carla_bridge.stream.client", "carla_bridge.snippets.recording"]
+    "module", ["carla_bridge.snippets", "carla_bridge.stream.client", "carla_bridge.fleet_process.recorder"]
 )
 def test_reading_frames_needs_neither_carla_nor_torch(module):
     code = f"import sys, {module}; print({{'carla', 'torch'}} & set(sys.modules))"

@@ -13,14 +13,12 @@ import numpy as np
 import pytest
 
 from carla_bridge.config.section import FleetConfig, StreamConfig
-from carla_bridge.errors import BridgeError
-from carla_bridge.fleet_process.process import Gap
-from carla_bridge.fleet_process.worker import Packet
+from carla_bridge.errors import BridgeError, StreamError
 from carla_bridge.frames import Annotations, Box, Frame
+from carla_bridge.packets import Gap, Packet, decode_frame, encode_frame, unpack
 from carla_bridge.stream.client import StreamClient
 from carla_bridge.stream.retention import Retention
 from carla_bridge.stream.server import StreamServer, check_exposure
-from carla_bridge.stream.wire import StreamError, decode_frame, encode_frame, unpack
 
 NAMES = ("vehicle_1", "vehicle_2")
 
