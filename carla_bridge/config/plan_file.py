@@ -13,6 +13,7 @@ from carla_bridge.config.section import (
     CameraConfig,
     Encoding,
     FleetConfig,
+    RegionRule,
     ServerConfig,
     StreamConfig,
     TrafficConfig,
@@ -20,7 +21,6 @@ from carla_bridge.config.section import (
 )
 from carla_bridge.config.settings import Settings
 from carla_bridge.errors import ConfigError
-from carla_bridge.fleet.regions import RegionRule
 from carla_bridge.tags import DEFAULT_SPLIT, DEFAULT_TAGS
 
 

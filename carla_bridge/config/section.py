@@ -6,7 +6,6 @@ from typing import Literal
 
 from carla_bridge.annotation import Annotator
 from carla_bridge.config.schedule import Schedule
-from carla_bridge.fleet.regions import RegionRule
 from carla_bridge.tags import DEFAULT_SPLIT, DEFAULT_TAGS
 
 Encoding = Literal["raw", "png", "jpeg"]
@@ -50,6 +49,23 @@ class VehicleConfig:
     name: str
     region: str = EVERYWHERE
     blueprint: str | None = None
+
+
+@dataclass(frozen=True)
+class RegionRule:
+    """Which spawn points belong to a region; every part of the rule must hold. Speeds in km/h."""
+
+    spawn_points: tuple[int, ...] | None = None
+    roads: tuple[int, ...] | None = None
+    min_speed: float | None = None
+    max_speed: float | None = None
+    min_lanes: int = 1
+    max_lanes: int = 20
+
+    @property
+    def by_lanes(self) -> bool:
+        """Says something about lanes, so that one can tell whether a vehicle has left the region."""
+        return self != RegionRule(spawn_points=self.spawn_points)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
-"""The two cameras of a vehicle, and their images of one and the same frame."""
+"""The two cameras of a vehicle, and pairs of their images with the same frame number."""
 
 import queue
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
+import carla
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,15 +13,18 @@ from carla_bridge.config.section import CameraConfig
 from carla_bridge.fleet.cleanup import mark
 
 ABOVE_ROOF = 0.15
+"""Metres from the roof to the cameras if the plan names no height."""
+
+ImageQueue = queue.SimpleQueue[carla.Image]
 
 
 @dataclass(frozen=True)
 class Shot:
-    """Colour and instance mask of one frame, as CARLA sent them."""
+    """Colour image and instance mask of one frame, as CARLA sent them."""
 
     frame: int
-    colour: Any
-    mask: Any
+    colour: carla.Image
+    mask: carla.Image
 
     def colour_bgra(self) -> NDArray[np.uint8]:
         return _pixels(self.colour)
@@ -29,7 +33,7 @@ class Shot:
         return _pixels(self.mask)
 
 
-def _pixels(image: Any) -> NDArray[np.uint8]:
+def _pixels(image: carla.Image) -> NDArray[np.uint8]:
     return np.frombuffer(image.raw_data, np.uint8).reshape(image.height, image.width, 4)
 
 
@@ -39,18 +43,16 @@ class CameraPair:
     KINDS = ("sensor.camera.rgb", "sensor.camera.instance_segmentation")
 
     def __init__(self, interval: float, config: CameraConfig) -> None:
-        self.sensors: list[Any] = []
-        self.mounting: Any = None
-        """Where the cameras sit on the vehicle."""
+        self.sensors: list[carla.Sensor] = []
+        self.mounting: carla.Transform | None = None
+        """Place of the cameras on the vehicle, once they are mounted."""
         self._interval = interval
         self._config = config
-        self._queues: list[queue.SimpleQueue[Any]] = []
-        self._held: list[Any] = [None, None]
+        self._queues: list[ImageQueue] = []
+        self._held: list[carla.Image | None] = [None, None]
 
-    def mount(self, world: Any, vehicle: Any, spawned: list[int]) -> None:
-        """Spawn both cameras on a vehicle; each id joins `spawned` at once, so that none is ever lost."""
-        import carla
-
+    def mount(self, world: carla.World, vehicle: carla.Vehicle, spawned: list[int]) -> None:
+        """Spawn both cameras on a vehicle; each id is added to `spawned` at once, so that no camera is lost."""
         config = self._config
         body = vehicle.bounding_box
         height = body.location.z + body.extent.z + ABOVE_ROOF if config.z is None else config.z
@@ -66,21 +68,21 @@ class CameraPair:
             mark(blueprint, "camera")
             sensor = world.spawn_actor(blueprint, place, attach_to=vehicle)
             spawned.append(sensor.id)
-            self.sensors.append(sensor)
+            self.sensors.append(cast(carla.Sensor, sensor))
 
     def listen(self) -> None:
         for sensor in self.sensors:
-            images: queue.SimpleQueue[Any] = queue.SimpleQueue()
+            images: ImageQueue = queue.SimpleQueue()
             sensor.listen(images.put)
             self._queues.append(images)
 
     def stop(self) -> None:
         for sensor in self.sensors:
-            if sensor.is_listening:
+            if sensor.is_listening():
                 sensor.stop()
 
     def next_shot(self, earliest: int, timeout: float) -> Shot | None:
-        """The next two images of one frame, `earliest` or later, or None where they are not there in time."""
+        """The next two images of one frame, `earliest` or later; None if they do not come in time."""
         deadline = time.monotonic() + timeout
         while True:
             for number, images in enumerate(self._queues):
@@ -95,7 +97,7 @@ class CameraPair:
             self._held[0 if colour.frame < mask.frame else 1] = None
 
 
-def _get(images: "queue.SimpleQueue[Any]", earliest: int, deadline: float) -> Any:
+def _get(images: ImageQueue, earliest: int, deadline: float) -> carla.Image | None:
     while True:
         try:
             image = images.get(timeout=max(deadline - time.monotonic(), 0.0))

@@ -1,44 +1,45 @@
-"""Leaving a server as it was found: no actor of ours, the old settings, the old weather.
+"""Leaves a server as it was found: none of our actors, the old settings, the old weather.
 
-Everything the fleet spawns carries a role name with a common prefix, so that a later fleet also finds what a
-killed one left behind.
+Everything the fleet spawns has a role name with a common prefix, so that a later fleet also finds the actors of a
+fleet that was killed.
 """
 
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import cast
+
+import carla
 
 ROLE = "fedagem"
 
 logger = logging.getLogger(__name__)
 
 
-def mark(blueprint: Any, name: str) -> None:
-    """Write our name on whatever is spawned from this blueprint."""
+def mark(blueprint: carla.ActorBlueprint, name: str) -> None:
+    """Give whatever is spawned from this blueprint a role name with our prefix."""
     if blueprint.has_attribute("role_name"):
         blueprint.set_attribute("role_name", f"{ROLE}:{name}")
 
 
-def all_actors(world: Any) -> list[Any]:
+def all_actors(world: carla.World) -> list[carla.Actor]:
     """Every actor of a world that this client has just joined.
 
-    Actors are known from the last state the server sent, and a synchronous server sends one only with a tick.
+    A client knows the actors of the last state that the server sent, and a synchronous server sends one only with a
+    tick.
     """
     if world.get_settings().synchronous_mode:
         world.tick()
     return list(world.get_actors())
 
 
-def leftovers(actors: list[Any]) -> list[Any]:
-    """Those of the actors that an earlier fleet left behind, with all that is attached to them."""
+def leftovers(actors: list[carla.Actor]) -> list[carla.Actor]:
+    """The actors that an earlier fleet left, and everything attached to them."""
     ours = {actor.id for actor in actors if actor.attributes.get("role_name", "").startswith(f"{ROLE}:")}
     return [actor for actor in actors if actor.id in ours or (actor.parent and actor.parent.id in ours)]
 
 
-def destroy(client: Any, actors: Iterable[Any]) -> None:
-    """Destroy sensors first, then walkers' controllers, then what they were attached to."""
-    import carla
-
+def destroy(client: carla.Client, actors: Iterable[carla.Actor]) -> None:
+    """Destroy sensors first, then walkers' controllers, then the actors they were attached to."""
     actors = list(actors)
     stages = (
         [actor for actor in actors if actor.type_id.startswith("sensor.")],
@@ -46,20 +47,20 @@ def destroy(client: Any, actors: Iterable[Any]) -> None:
         [actor for actor in actors if not actor.type_id.startswith(("sensor.", "controller."))],
     )
     for controller in stages[1]:
-        controller.stop()
+        cast(carla.WalkerAIController, controller).stop()
     for stage in stages:
         if stage:
             client.apply_batch_sync([carla.command.DestroyActor(actor.id) for actor in stage], False)
 
 
 class ServerState:
-    """What a fleet changes on a server, as it was before.
+    """Remembers what a fleet changes on a server, and restores it.
 
-    Where an earlier fleet was killed, its actors are destroyed first, and the synchronous mode that it left
-    counts as its own and is not restored: a synchronous server without a client that ticks stands still.
+    If an earlier fleet was killed, its actors are destroyed first, and the synchronous mode that it left is switched
+    off instead of restored: a synchronous server stands still unless a client ticks it.
     """
 
-    def __init__(self, client: Any, world: Any, *, after_kill: bool = False) -> None:
+    def __init__(self, client: carla.Client, world: carla.World, *, after_kill: bool = False) -> None:
         self._world = world
         self._settings = world.get_settings()
         self._weather = world.get_weather()

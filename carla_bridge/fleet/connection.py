@@ -1,20 +1,25 @@
-"""Reaching a CARLA server, or saying in one sentence why not."""
+"""Connects to a CARLA server, or says in one sentence why that is not possible."""
+
+from __future__ import annotations
 
 import socket
-from typing import Any
+from typing import TYPE_CHECKING
 
 from carla_bridge.errors import ServerUnreachableError, VersionError
+
+if TYPE_CHECKING:
+    import carla
 
 PROBE_SECONDS = 3.0
 
 
-def connect(host: str, port: int, *, timeout: float, sensors: int) -> Any:
-    """A client of a server of the very same version.
+def connect(host: str, port: int, *, timeout: float, sensors: int) -> carla.Client:
+    """A client of a server that runs the same CARLA version.
 
-    The client gets a thread per sensor and two to spare: with fewer, a batch that ticks can wait for ever for a
-    snapshot that no thread is left to receive.
+    The client gets a thread per sensor and two more: with fewer, a batch that ticks can wait forever for a snapshot,
+    because no thread is left to receive it.
     """
-    import carla
+    import carla  # lazily: the process that supervises a fleet only probes, and must not load the client library
 
     probe(host, port)
     client = carla.Client(host, port, sensors + 2)
@@ -35,7 +40,7 @@ def connect(host: str, port: int, *, timeout: float, sensors: int) -> Any:
 
 
 def probe(host: str, port: int) -> None:
-    """Refuse at once where nothing listens; a CARLA client would time out on every single call."""
+    """Fail at once if nothing listens; a CARLA client would time out on every single call."""
     try:
         socket.create_connection((host, port), timeout=PROBE_SECONDS).close()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The fleet: the one client that owns and ticks a CARLA world, drives the plan's vehicles and annotates frames."""
+"""The fleet: the only client that ticks a CARLA world; it drives the plan's vehicles and annotates their frames."""
 
 import logging
 import math
@@ -7,10 +7,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import cast
 
+import carla
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from carla_bridge.config.schedule import Weather
 from carla_bridge.config.section import EVERYWHERE, FleetConfig, VehicleConfig
@@ -18,19 +20,19 @@ from carla_bridge.errors import ConfigError, ServerLostError
 from carla_bridge.fleet.cameras import CameraPair, Shot
 from carla_bridge.fleet.cleanup import ServerState, destroy, mark
 from carla_bridge.fleet.connection import alive, connect
-from carla_bridge.fleet.driving import Driver, Whereabouts
 from carla_bridge.fleet.regions import RegionMap
-from carla_bridge.fleet.traffic import Garage, Places, Traffic, relocate
+from carla_bridge.fleet.traffic import SpawnPoints, Traffic, VehicleBlueprints, relocate
+from carla_bridge.fleet.vehicles import FleetVehicle, RegionWatch
 from carla_bridge.fleet.walkers import Walkers
 from carla_bridge.frames import Frame
 from carla_bridge.termination import termination_raises, uninterrupted
 
 LOAD_SECONDS = 120.0
 GRACE_SECONDS = 2.0
-"""How long to wait for an image that may be due one step later, before stepping on."""
+"""How long to wait for an image that may be due one step later, before the next step."""
 STEER_SECONDS = 0.5
-TEND_SECONDS = 10.0
-"""Every background vehicle is looked after so often."""
+CHECK_SECONDS = 10.0
+"""Simulated time in which every background vehicle is checked once."""
 
 logger = logging.getLogger(__name__)
 
@@ -45,14 +47,14 @@ class Capture:
     frame: int
     timestamp: float
     domain: str
-    actor_ids: Any
+    actor_ids: NDArray[np.int64] | None
 
 
 class Fleet:
-    """A context manager: inside, the world is ours; afterwards the server is as it was found.
+    """A context manager: inside, this client controls the world; afterwards the server is as it was found.
 
-    `start` is the second of the timeline at which the first frame is taken, and `life` counts the fleets before
-    this one on the same timeline, so that a fleet that replaces a lost one does not repeat its drive.
+    `start` is the second of the timeline at which the first frame is taken, and `predecessors` counts the earlier
+    fleets on the same timeline, so that a fleet that replaces a lost one does not repeat its drive.
     """
 
     def __init__(
@@ -60,14 +62,14 @@ class Fleet:
         config: FleetConfig,
         *,
         start: float = 0.0,
-        life: int = 0,
+        predecessors: int = 0,
         report: Callable[[str], None] = logger.info,
     ) -> None:
         self.config = config
-        self.drivers: list[Driver] = []
+        self.vehicles: list[FleetVehicle] = []
         self._start_tick = _first_tick(config, start)
-        self._rng = np.random.default_rng([config.seed, life])
-        self._life = life
+        self._rng = np.random.default_rng([config.seed, predecessors])
+        self._predecessors = predecessors
         self._report = report
         self._annotator = config.annotator()
         self._cleanup = ExitStack()
@@ -100,7 +102,7 @@ class Fleet:
         return self._seconds(self._due - self._origin if self._due else self._start_tick)
 
     def begin(self, start: float) -> None:
-        """Let the timeline begin at another second; the plan's schedule is caught up with. Not once it runs."""
+        """Let the timeline, and with it the schedule, begin at another second; only before the first frame."""
         if self._due:
             raise ValueError(f"the timeline is at second {self.time:g} and cannot begin at {start:g}")
         self._start_tick = _first_tick(self.config, start)
@@ -126,21 +128,21 @@ class Fleet:
         actors = None if self.config.keep_parked else self._actor_ids()
         return [
             Capture(
-                vehicle=driver.config.name,
-                ego_id=driver.actor.id,
+                vehicle=vehicle.config.name,
+                ego_id=vehicle.actor.id,
                 shot=shot,
                 frame=shot.frame - self._origin,
                 timestamp=self._seconds(shot.frame - self._origin),
-                domain=self.map_name if driver.region == EVERYWHERE else driver.region,
+                domain=self.map_name if vehicle.region == EVERYWHERE else vehicle.region,
                 actor_ids=actors,
             )
-            for driver, shot in zip(self.drivers, shots, strict=True)
+            for vehicle, shot in zip(self.vehicles, shots, strict=True)
         ]
 
     def annotate(self, capture: Capture) -> Frame:
-        image: Any = cv2.cvtColor(capture.shot.colour_bgra(), cv2.COLOR_BGRA2RGB)
+        image = cv2.cvtColor(capture.shot.colour_bgra(), cv2.COLOR_BGRA2RGB)
         return Frame(
-            image=image,
+            image=cast(NDArray[np.uint8], image),
             frame=capture.frame,
             timestamp=capture.timestamp,
             annotations=self._annotator.annotate(capture.shot.mask_bgra(), capture.ego_id, capture.actor_ids),
@@ -159,36 +161,36 @@ class Fleet:
         self.client = connect(server.host, server.port, timeout=server.timeout_seconds, sensors=sensors)
         self.world = self._load(server.town)
         self.map_name = self.world.get_map().name.rsplit("/", 1)[-1]
-        self._on_exit(ServerState(self.client, self.world, after_kill=self._life > 0).restore)
+        self._on_exit(ServerState(self.client, self.world, after_kill=self._predecessors > 0).restore)
         self._own_the_clock()
         self.regions = RegionMap(self.world.get_map(), config.regions)
-        self._places = Places(self.regions, self._rng)
+        self._places = SpawnPoints(self.regions, self._rng)
         self._walkers = Walkers(self.client, self.world, self.regions, self._rng)
         self._traffic = Traffic(
             self.client, self.world, self._places, self.regions, config.stuck_seconds, config.traffic_radius
         )
         self._on_exit(self._destroy_all)
-        garage = Garage(self.world.get_blueprint_library(), self._rng)
-        for vehicle in config.vehicles:
-            self._add_vehicle(vehicle, garage)
+        blueprints = VehicleBlueprints(self.world.get_blueprint_library(), self._rng)
+        for wanted in config.vehicles:
+            self._add_vehicle(wanted, blueprints)
         port = self._manager.get_port()
-        self._traffic.place(garage, config.traffic, port)
+        self._traffic.place(blueprints, config.traffic, port)
         self._walkers.place(config.traffic)
         self._tick()
         self._traffic.begin(self.time)
         self._walkers.begin()
-        for driver in self.drivers:
-            driver.actor.set_autopilot(True, port)
-            self._manager.ignore_lights_percentage(driver.actor, config.ignore_lights)
-            driver.cameras.listen()
+        for vehicle in self.vehicles:
+            vehicle.actor.set_autopilot(True, port)
+            self._manager.ignore_lights_percentage(vehicle.actor, config.ignore_lights)
+            vehicle.cameras.listen()
 
-    def _load(self, town: str | None) -> Any:
+    def _load(self, town: str | None) -> carla.World:
         world = self.client.get_world()
         if town is None or world.get_map().name.rsplit("/", 1)[-1] == town:
             return world
         maps = sorted(name.rsplit("/", 1)[-1] for name in self.client.get_available_maps())
         if town not in maps:
-            raise ConfigError(f"carla.town is {town!r}; this server has {', '.join(maps)}")
+            raise ConfigError(f"carla.town is {town!r}; valid values: {', '.join(maps)}")
         self.client.set_timeout(LOAD_SECONDS)
         world = self.client.load_world(town)
         self.client.set_timeout(self.config.server.timeout_seconds)
@@ -207,25 +209,25 @@ class Fleet:
         self.world.set_pedestrians_seed(self.config.seed)
         self.world.reset_all_traffic_lights()
 
-    def _add_vehicle(self, config: VehicleConfig, garage: Garage) -> None:
+    def _add_vehicle(self, config: VehicleConfig, blueprints: VehicleBlueprints) -> None:
         region = self.config.schedule.region(config.name, config.region, self.time)
-        blueprint = garage.car(config.blueprint)
+        blueprint = blueprints.car(config.blueprint)
         mark(blueprint, config.name)
         unused = self._places.unused(region)
         for index in unused:
             place = self._places.use(index)
-            actor = self.world.try_spawn_actor(blueprint, place)
+            actor = cast(carla.Vehicle | None, self.world.try_spawn_actor(blueprint, place))
             if actor is not None:
                 break
         else:
-            raise ConfigError(f"none of the {len(unused)} free spawn points of {region!r} takes {config.name!r}")
+            raise ConfigError(f"none of the {len(unused)} free spawn points of {region!r} has room for {config.name!r}")
         self._spawned.append(actor.id)
         interval = self.config.frame_seconds if self.config.ticks_per_frame > 1 else 0.0
         cameras = CameraPair(interval, self.config.camera)
         cameras.mount(self.world, actor, self._spawned)
-        driver = Driver(config, actor, cameras, Whereabouts(region))
-        driver.whereabouts.arrive(place.location, self.time)
-        self.drivers.append(driver)
+        vehicle = FleetVehicle(config, actor, cameras, RegionWatch(region))
+        vehicle.watch.arrive(place.location, self.time)
+        self.vehicles.append(vehicle)
 
     def _tick(self) -> None:
         self._frame = self.world.tick(self.config.server.timeout_seconds)
@@ -236,34 +238,34 @@ class Fleet:
         """One shot of every vehicle.
 
         A server may deliver images of cameras with an interval a step early or late: they are taken as they
-        come, and their own frame number gives their time. Images between two frames are none of ours. The embedded
-        simulator is never late, only slow where the processor is busy: an extra step would make another drive.
+        come, and their frame number gives their time. Images between two frames are ignored. The embedded
+        simulator is never late, only slow if the processor is busy: an extra step would make another drive.
         """
         every_tick = self.config.ticks_per_frame == 1
         punctual = every_tick or self.config.server.embedded
         earliest = self._due - self.config.ticks_per_frame // 2
         shots: dict[str, Shot] = {}
         for _ in range(1 if every_tick else self.config.ticks_per_frame + 1):
-            for driver in self.drivers:
-                if driver.config.name not in shots:
-                    shot = driver.cameras.next_shot(earliest, GRACE_SECONDS)
+            for vehicle in self.vehicles:
+                if vehicle.config.name not in shots:
+                    shot = vehicle.cameras.next_shot(earliest, GRACE_SECONDS)
                     if shot is None and punctual:
-                        shot = self._late_shot(driver, earliest)
+                        shot = self._late_shot(vehicle, earliest)
                     if shot is not None:
-                        shots[driver.config.name] = shot
-            if len(shots) == len(self.drivers):
-                return [shots[driver.config.name] for driver in self.drivers]
+                        shots[vehicle.config.name] = shot
+            if len(shots) == len(self.vehicles):
+                return [shots[vehicle.config.name] for vehicle in self.vehicles]
             self._tick()
-        late = next(driver.config.name for driver in self.drivers if driver.config.name not in shots)
+        late = next(vehicle.config.name for vehicle in self.vehicles if vehicle.config.name not in shots)
         raise ServerLostError(f"the cameras of {late} sent no image at second {self.time:g}")
 
-    def _late_shot(self, driver: Driver, earliest: int) -> Shot | None:
-        """Wait for what is certain to come, until the server's time-out, but not for a server that is gone."""
+    def _late_shot(self, vehicle: FleetVehicle, earliest: int) -> Shot | None:
+        """Wait for a shot that is certain to come, until the server's time-out, but not if the server is gone."""
         server = self.config.server
         for _ in range(math.ceil(server.timeout_seconds / GRACE_SECONDS)):
             if not alive(server.host, server.port):
-                raise ServerLostError(f"the server is gone: no image of {driver.config.name} at second {self.time:g}")
-            shot = driver.cameras.next_shot(earliest, GRACE_SECONDS)
+                raise ServerLostError(f"the server is gone: no image of {vehicle.config.name} at second {self.time:g}")
+            shot = vehicle.cameras.next_shot(earliest, GRACE_SECONDS)
             if shot is not None:
                 return shot
         return None
@@ -274,24 +276,24 @@ class Fleet:
             self.world.set_weather(_weather(weather))
             self._weather = weather
             self._report(f"second {time:g}: the weather becomes {weather}")
-        for driver in self.drivers:
-            region = self.config.schedule.region(driver.config.name, driver.config.region, time)
-            if region != driver.region:
-                driver.whereabouts.region = region
-                trouble: str | None = f"takes {region}"
+        for vehicle in self.vehicles:
+            region = self.config.schedule.region(vehicle.config.name, vehicle.config.region, time)
+            if region != vehicle.region:
+                vehicle.watch.region = region
+                problem: str | None = f"takes {region}"
             else:
-                here = driver.actor.get_location()
-                trouble = driver.whereabouts.trouble(here, self.regions, time, self.config.stuck_seconds)
-            if trouble is not None:
-                relocate(self.world, driver.actor, driver.whereabouts, self._places, time)
-                self._report(f"second {time:g}: {driver.config.name} {trouble}")
-        self._traffic.tend(time, self.config.frame_seconds / TEND_SECONDS, self.drivers)
+                here = vehicle.actor.get_location()
+                problem = vehicle.watch.problem(here, self.regions, time, self.config.stuck_seconds)
+            if problem is not None:
+                relocate(self.world, vehicle.actor, vehicle.watch, self._places, time)
+                self._report(f"second {time:g}: {vehicle.config.name} {problem}")
+        self._traffic.keep_in_place(time, self.config.frame_seconds / CHECK_SECONDS, self.vehicles)
 
-    def _actor_ids(self) -> Any:
+    def _actor_ids(self) -> NDArray[np.int64]:
         return np.array([actor.id for actor in self.world.get_snapshot()], dtype=np.int64)
 
     def _on_exit(self, action: Callable[[], object]) -> None:
-        """Undo something at the end; a dead server has nothing left to undo, a slow one gets its time-out."""
+        """Undo something at the end; skipped if the server is dead, limited by the time-out if it is slow."""
         server = self.config.server
 
         def undo() -> None:
@@ -304,8 +306,8 @@ class Fleet:
         self._cleanup.callback(undo)
 
     def _destroy_all(self) -> None:
-        for driver in self.drivers:
-            driver.cameras.stop()
+        for vehicle in self.vehicles:
+            vehicle.cameras.stop()
         others = self._traffic.spawned + self._walkers.controllers + self._walkers.spawned
         destroy(self.client, self.world.get_actors(self._spawned + others))
 
@@ -315,15 +317,14 @@ def _first_tick(config: FleetConfig, start: float) -> int:
     return config.ticks_per_frame * math.ceil(round(start / config.frame_seconds, 6))
 
 
-def _weather(weather: Weather) -> Any:
-    import carla
-
+def _weather(weather: Weather) -> carla.WeatherParameters:
     if not isinstance(weather, str):
         return carla.WeatherParameters(**weather)
     presets = {name for name in dir(carla.WeatherParameters) if name[0].isupper()}
     if weather not in presets:
-        raise ConfigError(f"carla.schedule asks for the weather {weather!r}; CARLA has {', '.join(sorted(presets))}")
-    return getattr(carla.WeatherParameters, weather)
+        names = ", ".join(sorted(presets))
+        raise ConfigError(f"carla.schedule asks for the weather {weather!r}; valid values: {names}")
+    return cast(carla.WeatherParameters, getattr(carla.WeatherParameters, weather))
 
 
 def _free_port() -> int:

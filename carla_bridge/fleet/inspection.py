@@ -1,4 +1,4 @@
-"""Is this server usable? Versions, map, the blueprints a fleet needs, and how fast it goes."""
+"""Finds out whether a server is usable: versions, map, the blueprints a fleet needs, and speed."""
 
 import time
 from dataclasses import dataclass
@@ -25,20 +25,20 @@ class Inspection:
     map_name: str
     maps: tuple[str, ...]
     synchronous: bool
-    """The mode the server was found in; true means that somebody else is, or was, ticking it."""
+    """The mode the server was found in; true means that another client is, or was, ticking it."""
     actors: int
     leftovers: int
     spawn_points: int
     regions: dict[str, int]
-    """Spawn points by region of the plan."""
+    """The number of spawn points by region of the plan."""
     blueprints: dict[str, int]
     frames_per_second: float
-    """Annotated frames of all vehicles of the plan, one after each step."""
+    """Annotated frames per second, of all vehicles of the plan together, with one frame per step."""
     boxes_per_frame: float
 
 
 def inspect(config: FleetConfig) -> Inspection:
-    """Look around, then drive a few frames; the server is left as it was found."""
+    """Look at the server, then drive a few frames; it is left as it was found."""
     server = config.server
     client = connect(server.host, server.port, timeout=server.timeout_seconds, sensors=0)
     world = client.get_world()

@@ -1,49 +1,34 @@
-"""Parts of a map by name: a city, a highway. Named in the plan by spawn points or by a rule on the lanes.
+"""Finds the parts of a map that a plan names (a city, a highway) by spawn points or by a rule on their lanes.
 
-Speed limits come from the OpenDRIVE description (`road/type/speed`, or a lane's own `speed`), which CARLA's towns
-and the embedded map both carry; lane counts are driving lanes side by side in one direction.
+Speed limits come from the OpenDRIVE description (`road/type/speed`, or the `speed` of a lane), which CARLA's towns and
+the embedded map both contain; lane counts are driving lanes next to each other in one direction.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 from xml.etree import ElementTree
 
+import carla
+
+from carla_bridge.config.section import RegionRule
 from carla_bridge.errors import ConfigError
 
 KMH_PER_UNIT = {"km/h": 1.0, "mph": 1.609344, "m/s": 3.6, "": 3.6}
 
 
-@dataclass(frozen=True)
-class RegionRule:
-    """Which spawn points belong to a region; every part of the rule must hold. Speeds in km/h."""
-
-    spawn_points: tuple[int, ...] | None = None
-    roads: tuple[int, ...] | None = None
-    min_speed: float | None = None
-    max_speed: float | None = None
-    min_lanes: int = 1
-    max_lanes: int = 20
-
-    @property
-    def by_lanes(self) -> bool:
-        """Says something about lanes, so that one can tell whether a vehicle has left the region."""
-        return self != RegionRule(spawn_points=self.spawn_points)
-
-
 class RegionMap:
     """The regions of one CARLA map."""
 
-    def __init__(self, carla_map: Any, rules: Mapping[str, RegionRule]) -> None:
+    def __init__(self, carla_map: carla.Map, rules: Mapping[str, RegionRule]) -> None:
         self._map = carla_map
         self._rules = dict(rules)
         self._speeds = speed_limits(carla_map.to_opendrive())
-        self.spawn_points: list[Any] = carla_map.get_spawn_points()
+        self.spawn_points: list[carla.Transform] = carla_map.get_spawn_points()
         if not self.spawn_points:
             raise ConfigError(f"the map {carla_map.name} has no spawn points, so no vehicle can drive there")
 
     def spawn_indices(self, region: str) -> list[int]:
-        """Spawn points of a region; a name without a rule means the whole map."""
+        """The spawn points of a region; a name without a rule means the whole map."""
         everywhere = range(len(self.spawn_points))
         rule = self._rules.get(region)
         if rule is None:
@@ -64,18 +49,18 @@ class RegionMap:
             )
         return found
 
-    def left(self, region: str, location: Any) -> bool:
-        """Whether a place is surely outside a region; junctions and regions without a lane rule never are."""
+    def is_outside(self, region: str, location: carla.Location) -> bool:
+        """Whether a place is certainly outside a region; never true in a junction or without a rule on lanes."""
         rule = self._rules.get(region)
         if rule is None or not rule.by_lanes:
             return False
         waypoint = self._map.get_waypoint(location)
         return waypoint is not None and not waypoint.is_junction and not self._holds(rule, waypoint)
 
-    def _waypoint(self, number: int) -> Any:
+    def _waypoint(self, number: int) -> carla.Waypoint | None:
         return self._map.get_waypoint(self.spawn_points[number].location)
 
-    def _holds(self, rule: RegionRule, waypoint: Any) -> bool:
+    def _holds(self, rule: RegionRule, waypoint: carla.Waypoint | None) -> bool:
         if not rule.by_lanes:
             return True
         if waypoint is None or (rule.roads is not None and waypoint.road_id not in rule.roads):
@@ -94,23 +79,23 @@ class RegionMap:
         return f"speed limits {speeds} km/h and {lanes} lanes abreast"
 
 
-def lanes_abreast(waypoint: Any) -> int:
-    """Driving lanes beside each other in the waypoint's direction, itself included."""
-    count = 1
-    for step in ("get_left_lane", "get_right_lane"):
-        beside = getattr(waypoint, step)()
-        while (
-            beside is not None
-            and beside.lane_type == waypoint.lane_type
-            and (beside.lane_id > 0) == (waypoint.lane_id > 0)
-        ):
-            count += 1
-            beside = getattr(beside, step)()
+def lanes_abreast(waypoint: carla.Waypoint) -> int:
+    """The number of driving lanes in the waypoint's direction, including its own."""
+    return 1 + _lanes_towards(waypoint, "left") + _lanes_towards(waypoint, "right")
+
+
+def _lanes_towards(waypoint: carla.Waypoint, side: Literal["left", "right"]) -> int:
+    def neighbour(lane: carla.Waypoint) -> carla.Waypoint | None:
+        return lane.get_left_lane() if side == "left" else lane.get_right_lane()
+
+    count, lane = 0, neighbour(waypoint)
+    while lane is not None and lane.lane_type == waypoint.lane_type and (lane.lane_id > 0) == (waypoint.lane_id > 0):
+        count, lane = count + 1, neighbour(lane)
     return count
 
 
 def speed_limits(opendrive: str) -> dict[int, float]:
-    """Speed limit in km/h by road id, for the roads that state one."""
+    """The speed limit in km/h by road id, for the roads that have one."""
     limits: dict[int, float] = {}
     for road in ElementTree.fromstring(opendrive).iter("road"):
         stated = [*road.findall("type/speed"), *road.findall("lanes/laneSection/*/lane/speed")]

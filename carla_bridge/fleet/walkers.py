@@ -1,14 +1,15 @@
-"""Pedestrians: by CARLA's own navigation where the server has a mesh for it, else along the pavements.
+"""Pedestrians: CARLA's navigation moves them if the server has a mesh for it; otherwise they follow the pavements.
 
-Pavement walkers are steered by the fleet, twice per simulated second and all in one batch; they follow the
-sidewalk lanes of the map and turn round where these end.
+The fleet steers pavement walkers twice per simulated second, all in one batch; they follow the sidewalk lanes of the
+map and turn round at their ends.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+import carla
 import numpy as np
 
 from carla_bridge.config.section import TrafficConfig
@@ -16,38 +17,38 @@ from carla_bridge.fleet.cleanup import mark
 from carla_bridge.fleet.regions import RegionMap
 
 STRIDE = 4.0
-"""Metres to the point a pavement walker heads for."""
+"""A pavement walker heads for a point so many metres ahead."""
 REACHED = 1.5
 NEAR_ROAD = 30.0
 TRIES = 20
 DROP = 1.0
-"""Metres above the pavement at which a walker appears, so that it does not stick in the ground."""
+"""A walker appears so many metres above the pavement, so that it does not get stuck in the ground."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
-class _Stroll:
-    """A walker on a pavement: where it heads, and which way along the lane."""
+class _PavementWalker:
+    """A walker on a pavement: the point it heads for, and its direction along the lane."""
 
-    actor: Any
-    target: Any
+    actor: carla.Actor
+    target: carla.Waypoint
     forward: bool
     speed: float
 
 
 class Walkers:
-    """All pedestrians of the fleet. They are placed at once, and set going after the next tick."""
+    """All pedestrians of the fleet. They are placed in one batch, and start to walk after the next tick."""
 
-    def __init__(self, client: Any, world: Any, regions: RegionMap, rng: np.random.Generator) -> None:
+    def __init__(self, client: carla.Client, world: carla.World, regions: RegionMap, rng: np.random.Generator) -> None:
         self._client = client
         self._world = world
         self._regions = regions
         self._rng = rng
         self._map = world.get_map()
         self._by_mesh = False
-        self._starts: list[Any] = []
-        self._strolls: list[_Stroll] = []
+        self._starts: list[carla.Waypoint | None] = []
+        self._on_pavements: list[_PavementWalker] = []
         self.spawned: list[int] = []
         self.controllers: list[int] = []
 
@@ -64,47 +65,44 @@ class Walkers:
                 logger.warning("the region %s took %d of its %d walkers", region, placed, traffic.walkers)
 
     def begin(self) -> None:
-        """Set them going; every walker is known to the world by now."""
+        """Let them walk, after the tick with which the world has come to know them."""
         if self._by_mesh:
             self._begin_by_mesh()
             return
-        actors = {actor.id: actor for actor in self._world.get_actors(self.spawned)}
+        actors = {actor.id: actor for actor in cast(Iterable[carla.Actor], self._world.get_actors(self.spawned))}
         for number, start in zip(self.spawned, self._starts, strict=True):
-            if number in actors:
+            if number in actors and start is not None:
                 forward, speed = bool(self._rng.integers(2)), float(self._rng.uniform(0.9, 1.8))
-                self._strolls.append(_Stroll(actors[number], start, forward, speed))
+                self._on_pavements.append(_PavementWalker(actors[number], start, forward, speed))
 
     def steer(self) -> None:
-        """Send every pavement walker on towards its next point."""
-        import carla
-
+        """Direct every pavement walker to its next point."""
         commands = []
-        for stroll in self._strolls:
-            here = stroll.actor.get_location()
-            if here.distance_2d(stroll.target.transform.location) < REACHED:
-                _go_on(stroll)
-            there = stroll.target.transform.location
+        for walker in self._on_pavements:
+            here = walker.actor.get_location()
+            if here.distance_2d(walker.target.transform.location) < REACHED:
+                _choose_next_target(walker)
+            there = walker.target.transform.location
             direction = carla.Vector3D(there.x - here.x, there.y - here.y, 0.0)
             if direction.length() > 0:
-                control = carla.WalkerControl(direction.make_unit_vector(), stroll.speed, False)
-                commands.append(carla.command.ApplyWalkerControl(stroll.actor.id, control))
+                # Any: the stubs ask for the control of a vehicle here.
+                control: Any = carla.WalkerControl(direction.make_unit_vector(), walker.speed, False)
+                commands.append(carla.command.ApplyWalkerControl(walker.actor.id, control))
         if commands:
             self._client.apply_batch(commands)
 
-    def _place(self, region: str, count: int, blueprints: list[Any]) -> int:
-        import carla
-
+    def _place(self, region: str, count: int, blueprints: list[carla.ActorBlueprint]) -> int:
         indices = self._regions.spawn_indices(region) if count else []
         batch, starts = [], []
         for _ in range(count):
-            start = self._by_navigation(indices) if self._by_mesh else self._on_pavement(indices)
-            if start is None:
+            start = None if self._by_mesh else self._on_pavement(indices)
+            transform = self._by_navigation(indices) if start is None else start.transform
+            if transform is None:
                 continue
             blueprint = blueprints[int(self._rng.integers(len(blueprints)))]
             mark(blueprint, "walker")
             if blueprint.has_attribute("is_invincible"):
                 blueprint.set_attribute("is_invincible", "false")
-            transform = start if self._by_mesh else start.transform
             above = carla.Location(transform.location.x, transform.location.y, transform.location.z + DROP)
             batch.append(carla.command.SpawnActor(blueprint, carla.Transform(above, transform.rotation)))
             starts.append(start)
@@ -114,9 +112,7 @@ class Walkers:
         self._starts += [start for _, start in done]
         return len(done)
 
-    def _on_pavement(self, indices: list[int]) -> Any:
-        import carla
-
+    def _on_pavement(self, indices: list[int]) -> carla.Waypoint | None:
         for _ in range(TRIES):
             point = self._regions.spawn_points[indices[int(self._rng.integers(len(indices)))]].location
             waypoint = self._map.get_waypoint(point, lane_type=carla.LaneType.Sidewalk)
@@ -126,9 +122,9 @@ class Walkers:
             return further[0] if further else waypoint
         return None
 
-    def _by_navigation(self, indices: list[int]) -> Any:
-        import carla
-
+    def _by_navigation(self, indices: list[int]) -> carla.Transform | None:
+        if not self._by_mesh:
+            return None
         points = [self._regions.spawn_points[index].location for index in indices]
         for _ in range(TRIES):
             location = self._world.get_random_location_from_navigation()
@@ -137,24 +133,22 @@ class Walkers:
         return None
 
     def _begin_by_mesh(self) -> None:
-        import carla
-
         blueprint = self._world.get_blueprint_library().find("controller.ai.walker")
         batch = [carla.command.SpawnActor(blueprint, carla.Transform(), number) for number in self.spawned]
         answers = self._client.apply_batch_sync(batch, True)
         self.controllers = [answer.actor_id for answer in answers if not answer.error]
         if refused := [answer.error for answer in answers if answer.error]:
             logger.warning("%d of %d walkers stand still: %s", len(refused), len(answers), refused[0])
-        for controller in self._world.get_actors(self.controllers):
+        for controller in cast(Iterable[carla.WalkerAIController], self._world.get_actors(self.controllers)):
             controller.start()
             controller.go_to_location(self._world.get_random_location_from_navigation())
             controller.set_max_speed(float(self._rng.uniform(0.9, 1.8)))
 
 
-def _go_on(stroll: _Stroll) -> None:
+def _choose_next_target(walker: _PavementWalker) -> None:
     for _ in range(2):
-        ahead = stroll.target.next(STRIDE) if stroll.forward else stroll.target.previous(STRIDE)
+        ahead = walker.target.next(STRIDE) if walker.forward else walker.target.previous(STRIDE)
         if ahead:
-            stroll.target = ahead[0]
+            walker.target = ahead[0]
             return
-        stroll.forward = not stroll.forward
+        walker.forward = not walker.forward

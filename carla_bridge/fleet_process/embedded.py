@@ -19,7 +19,7 @@ LISTENING = re.compile(r"listening on (\S+):(\d+)")
 
 
 class EmbeddedSimulator:
-    """A running simulator of ours; a context manager."""
+    """A running embedded simulator; a context manager."""
 
     def __init__(self, process: "subprocess.Popen[str]", log: IO[str], host: str, port: int) -> None:
         self._process = process
@@ -66,7 +66,7 @@ class EmbeddedSimulator:
         return self._process.pid
 
     def stop(self) -> None:
-        """End it, politely first."""
+        """Terminate it, and kill it if it does not end in time."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         if self.running:

@@ -1,4 +1,4 @@
-"""Keeps a fleet on the road: watches its process and its server, replaces what dies, continues the timeline."""
+"""Supervises a fleet: watches its process and its server, replaces whatever dies, and continues the timeline."""
 
 import logging
 import multiprocessing
@@ -31,9 +31,9 @@ from carla_bridge.packets import Gap, Packet
 from carla_bridge.termination import uninterrupted
 
 SETUP_SECONDS = 240.0
-"""A fleet that is not on the road by then hangs; loading one of CARLA's large maps takes minutes."""
+"""A fleet that is not set up by then hangs; loading one of CARLA's large maps takes minutes."""
 SILENCE_SECONDS = 60.0
-"""A fleet that sends nothing for so long although it should drive hangs."""
+"""A fleet that should drive but sends nothing for so long hangs."""
 GIVE_UP_SECONDS = 600.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0
 CLEAN_UP_SECONDS = 30.0
@@ -42,22 +42,22 @@ logger = logging.getLogger(__name__)
 
 
 class ServerGoneError(ServerLostError):
-    """The server's process is no more, so there is nothing to clean up."""
+    """The server's process has ended, so there is nothing to clean up."""
 
 
 class SilenceError(ServerLostError):
-    """Nothing was heard in time."""
+    """The fleet sent nothing in time."""
 
 
 class InterruptedDriveError(BridgeError):
-    """Somebody asked the fleet to end while it was driving."""
+    """The fleet was asked to end while it was driving."""
 
 
 class FleetProcess:
-    """A fleet in a process of its own, with the embedded simulator where the plan wants it.
+    """A fleet in a child process, with the embedded simulator as another if the plan asks for it.
 
-    `packets(until)` drives on. A server or fleet that dies on the way is replaced, with growing pauses between
-    attempts, and reported as a gap; a mistake in the plan, or a server that was never there, is raised.
+    `packets(until)` drives. A server or fleet that dies meanwhile is replaced, with growing pauses between attempts,
+    and reported as a gap; a mistake in the plan, or a server that was never there, raises an error.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class FleetProcess:
         self._start = start
         self._on_event = on_event
         self._on_gap: Callable[[Gap], object] = lambda gap: None
-        self._life = 0
+        self._fleets_started = 0
         self._last: dict[str, float] = {}
         self._wake, self._waker = multiprocessing.Pipe(duplex=False)
         self._simulator: EmbeddedSimulator | None = None
         self._process: Any = None
         self._connection: Connection[Any, Any] | None = None
-        self._canary: socket.socket | None = None
+        self._server_socket: socket.socket | None = None
         self._directory = tempfile.TemporaryDirectory(prefix="carla-bridge-")
 
     def __enter__(self) -> "FleetProcess":
@@ -112,7 +112,7 @@ class FleetProcess:
         return self._simulator.pid if self._simulator is not None else None
 
     def on_gap(self, listener: Callable[[Gap], object]) -> None:
-        """Tell `listener` of every gap from now on."""
+        """Call `listener` for every gap from now on."""
         self._on_gap = listener
 
     def begin(self, start: float) -> None:
@@ -124,7 +124,7 @@ class FleetProcess:
             self._replace(loss)
 
     def packets(self, until: float) -> Iterator[Packet]:
-        """Every frame before second `until` that has not been handed out, each vehicle's in order."""
+        """Every frame before second `until` that has not been yielded yet, in order for each vehicle."""
         while self.time < until:
             try:
                 yield from self._drive(until)
@@ -132,7 +132,7 @@ class FleetProcess:
                 self._replace(loss)
 
     def watch(self) -> None:
-        """While nothing is asked of the fleet: replace it if it, or its server, died in the meantime."""
+        """Replace the fleet if it, or its server, died; for times when no frames are asked for."""
         try:
             self._receive(0.0)
         except SilenceError:
@@ -169,17 +169,17 @@ class FleetProcess:
         try:
             self._connection.send(order)
         except OSError as error:
-            raise ServerLostError(self._obituary()) from error
+            raise ServerLostError(self._how_it_ended()) from error
 
     def _receive(self, timeout: float) -> Any:
-        """The next message of the fleet; ServerLostError where fleet or server are gone."""
+        """The next message of the fleet; raises ServerLostError if the fleet or its server is gone."""
         assert self._connection is not None
         deadline = time.monotonic() + timeout
         while True:
-            watched: list[Any] = [self._wake, self._connection, *([self._canary] if self._canary else [])]
+            watched: list[Any] = [self._wake, self._connection, *([self._server_socket] if self._server_socket else [])]
             ready = wait(watched, max(deadline - time.monotonic(), 0.0))
             if self._wake in ready:
-                raise InterruptedDriveError("the fleet was told to end")
+                raise InterruptedDriveError("the fleet was asked to end")
             if not ready:
                 raise SilenceError(f"the fleet has been silent for {timeout:g} s")
             if self._connection not in ready:
@@ -187,7 +187,7 @@ class FleetProcess:
             try:
                 message = self._connection.recv()
             except (EOFError, OSError) as error:
-                raise ServerLostError(self._obituary()) from error
+                raise ServerLostError(self._how_it_ended()) from error
             if isinstance(message, Failure):
                 raise (ServerLostError if message.lost else BridgeError)(message.message)
             if isinstance(message, Event):
@@ -195,7 +195,7 @@ class FleetProcess:
             else:
                 return message
 
-    def _obituary(self) -> str:
+    def _how_it_ended(self) -> str:
         self._process.join(5.0)
         lines = self._log.read_text(errors="replace").split("\n") if self._log.exists() else []
         last = next((line.strip() for line in reversed(lines) if line.strip()), "it left no message")
@@ -213,20 +213,20 @@ class FleetProcess:
         probe(config.server.host, config.server.port)
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._log = Path(self._directory.name) / f"fleet-{self._life}.log"
+        self._log = Path(self._directory.name) / f"fleet-{self._fleets_started}.log"
         self._process = context.Process(
-            target=run_fleet, args=(theirs, config, self.time, self._life, self._log), daemon=True
+            target=run_fleet, args=(theirs, config, self.time, self._fleets_started, self._log), daemon=True
         )
         self._process.start()
         theirs.close()
-        self._life += 1
+        self._fleets_started += 1
         ready = self._receive(SETUP_SECONDS)
         assert isinstance(ready, Ready)
         self.map_name = ready.map_name
-        self._canary = socket.create_connection((config.server.host, config.server.port), timeout=3.0)
+        self._server_socket = socket.create_connection((config.server.host, config.server.port), timeout=3.0)
 
     def _replace(self, loss: ServerLostError) -> None:
-        """Bring a fleet back on the road, however long the server takes to return."""
+        """Start another fleet, and wait for the server to return if it is gone."""
         lost_at, pause = time.monotonic(), FIRST_PAUSE
         self._on_event(f"second {self.time:g}: {loss}")
         self._end_process(0.0 if isinstance(loss, ServerGoneError) else CLEAN_UP_SECONDS)
@@ -240,18 +240,18 @@ class FleetProcess:
                 if time.monotonic() - lost_at > GIVE_UP_SECONDS:
                     raise BridgeError(f"the server did not return within {GIVE_UP_SECONDS:g} s ({error})") from error
                 if wait([self._wake], pause):
-                    raise InterruptedDriveError("the fleet was told to end while its server was away") from error
+                    raise InterruptedDriveError("the fleet was asked to end while its server was away") from error
                 pause = min(2 * pause, LONGEST_PAUSE)
         gap = Gap(self.time, str(loss), round(time.monotonic() - lost_at, 3))
         self.gaps.append(gap)
-        self._on_event(f"second {gap.at:g}: on the road again after {gap.seconds:g} s")
+        self._on_event(f"second {gap.at:g}: driving again after {gap.seconds:g} s")
         self._on_gap(gap)
 
     def _end_process(self, patience: float) -> bool:
-        """End the fleet's process, letting it clean up for `patience` seconds; says whether it did."""
-        if self._canary is not None:
-            self._canary.close()
-            self._canary = None
+        """End the fleet's process, giving it `patience` seconds to clean up; true if it did."""
+        if self._server_socket is not None:
+            self._server_socket.close()
+            self._server_socket = None
         process, connection = self._process, self._connection
         if process is None or connection is None:
             return True
@@ -271,7 +271,7 @@ class FleetProcess:
             self._simulator = None
 
     def _clean_server(self) -> None:
-        """After a fleet that was killed, let a fresh process put the server right."""
+        """Let a new process remove what a killed fleet left on the server."""
         with suppress(BridgeError):
             probe(self.config.server.host, self.config.server.port)
             context = multiprocessing.get_context("spawn")

@@ -1,7 +1,7 @@
-"""The process that holds the fleet.
+"""The child process that holds the fleet.
 
-The CARLA client can hang or abort a whole process when its server dies, so it lives in a process of its own that
-can be replaced. It drives only as far as it is told, and sends what it sees.
+The CARLA client can hang or abort a whole process when its server dies, so it runs in a separate process that can be
+replaced. It drives only as far as it is ordered to, and sends the frames it takes.
 """
 
 import os
@@ -40,7 +40,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Ready:
-    """The fleet is on the road."""
+    """The fleet is set up and can drive."""
 
     map_name: str
 
@@ -54,21 +54,21 @@ class Reached:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened on the way, for people to read."""
+    """Something that happened during the drive, for people to read."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The fleet ended; `lost` tells a server that went away from a mistake in the plan."""
+    """The fleet ended; `lost` is true if its server went away, false for a mistake in the plan."""
 
     message: str
     lost: bool
 
 
 class _Sender:
-    """Annotates, packs and sends in the background, so that the world can tick meanwhile."""
+    """Annotates, packs and sends in a thread, while the world goes on ticking."""
 
     def __init__(self, connection: "Connection[Any, Any]") -> None:
         self._connection = connection
@@ -98,14 +98,16 @@ class _Sender:
                 self.error = error
 
 
-def run_fleet(connection: "Connection[Any, Any]", config: FleetConfig, start: float, life: int, log: Path) -> None:
-    """Entry point of the process; always ends with a clean server and without the client's exit handlers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us in good order.
+def run_fleet(
+    connection: "Connection[Any, Any]", config: FleetConfig, start: float, predecessors: int, log: Path
+) -> None:
+    """Entry point of the process; it always cleans up the server and ends without the client's exit handlers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends this process in order.
     _redirect_output(log)
     sender = _Sender(connection)
     code = 0
     try:
-        _drive(connection, sender, config, start, life)
+        _drive(connection, sender, config, start, predecessors)
     except BridgeError as error:
         lost = isinstance(error, ServerLostError | ServerUnreachableError)
         sender.put(Failure(str(error), lost))
@@ -121,10 +123,12 @@ def run_fleet(connection: "Connection[Any, Any]", config: FleetConfig, start: fl
     os._exit(code)
 
 
-def _drive(connection: "Connection[Any, Any]", sender: _Sender, config: FleetConfig, start: float, life: int) -> None:
+def _drive(
+    connection: "Connection[Any, Any]", sender: _Sender, config: FleetConfig, start: float, predecessors: int
+) -> None:
     from carla_bridge.fleet.fleet import Fleet
 
-    with Fleet(config, start=start, life=life, report=lambda text: sender.put(Event(text))) as fleet:
+    with Fleet(config, start=start, predecessors=predecessors, report=lambda text: sender.put(Event(text))) as fleet:
 
         def packets(captures: list[Any]) -> list[Packet]:
             stream = config.stream
@@ -160,7 +164,7 @@ def _drive(connection: "Connection[Any, Any]", sender: _Sender, config: FleetCon
 
 
 def clean_server(config: FleetConfig, log: Path) -> None:
-    """Entry point of a process that puts right what a killed fleet left on a server."""
+    """Entry point of a process that removes what a killed fleet left on a server."""
     from carla_bridge.fleet.cleanup import ServerState
     from carla_bridge.fleet.connection import connect
 
@@ -172,7 +176,7 @@ def clean_server(config: FleetConfig, log: Path) -> None:
 
 
 def _redirect_output(log: Path) -> None:
-    """The client library prints; keep it away from the terminal, in a file for when things go wrong."""
+    """Send what the client library prints to a file, where it can be read if something fails."""
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for standard in (1, 2):
         os.dup2(file, standard)

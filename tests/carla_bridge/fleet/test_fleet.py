@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from itertools import pairwise
+from typing import Any
 
 import msgpack
 import numpy as np
@@ -114,11 +115,12 @@ def poses(config):
         for _ in range(8):
             captures = fleet.capture()
             snapshot = fleet.world.get_snapshot()
-            for driver, capture in zip(fleet.drivers, captures, strict=True):
+            for vehicle, capture in zip(fleet.vehicles, captures, strict=True):
                 shot = capture.shot
-                mount = snapshot.find(driver.actor.id).get_transform()
-                at = driver.cameras.mounting.location
-                there = mount.transform(type(at)(at.x, at.y, at.z))  # the client changes its argument
+                mount = snapshot.find(vehicle.actor.id).get_transform()
+                mounting: Any = vehicle.cameras.mounting
+                at = mounting.location
+                there: Any = mount.transform(type(at)(at.x, at.y, at.z))  # the client changes its argument
                 here = shot.colour.transform.location
                 rows.append(
                     (
@@ -151,7 +153,7 @@ def strolls(config):
 
     with Fleet(config) as fleet:
         fleet.advance()
-        walkers = list(fleet.world.get_actors().filter("walker.*"))
+        walkers: Any = list(fleet.world.get_actors().filter("walker.*"))
         before = [walker.get_location() for walker in walkers]
         for _ in range(8):
             fleet.advance()
@@ -174,8 +176,8 @@ def scheduled(config):
         for _ in range(10):
             frames = fleet.advance()
             weather = fleet.world.get_weather().cloudiness
-            for driver, frame in zip(fleet.drivers, frames, strict=True):
-                waypoint = fleet.world.get_map().get_waypoint(driver.actor.get_location())
+            for vehicle, frame in zip(fleet.vehicles, frames, strict=True):
+                waypoint = fleet.world.get_map().get_waypoint(vehicle.actor.get_location())
                 speed = None if waypoint.is_junction else speeds.get(waypoint.road_id)
                 rows.append((frame.vehicle, frame.timestamp, frame.domain, speed, weather))
     return rows, notes
@@ -223,7 +225,7 @@ def metres_against_red(config):
     from carla_bridge.fleet.fleet import Fleet
 
     with Fleet(config) as fleet:
-        lights = list(fleet.world.get_actors().filter("traffic.traffic_light"))
+        lights: Any = list(fleet.world.get_actors().filter("traffic.traffic_light"))
         try:
             for light in lights:
                 light.set_state(carla.TrafficLightState.Red)
@@ -231,7 +233,7 @@ def metres_against_red(config):
             places = []
             for _ in range(40):
                 fleet.advance()
-                places.append([driver.actor.get_location() for driver in fleet.drivers])
+                places.append([vehicle.actor.get_location() for vehicle in fleet.vehicles])
         finally:
             for light in lights:
                 light.freeze(False)
@@ -251,9 +253,10 @@ def metres_to_the_fleet(config):
     with Fleet(config) as fleet:
         for _ in range(30):
             fleet.advance()
-        watched = [driver.actor.get_location() for driver in fleet.drivers]
-        own = {driver.actor.id for driver in fleet.drivers}
-        others = [actor for actor in fleet.world.get_actors().filter("vehicle.*") if actor.id not in own]
+        watched = [vehicle.actor.get_location() for vehicle in fleet.vehicles]
+        own = {vehicle.actor.id for vehicle in fleet.vehicles}
+        everybody: Any = fleet.world.get_actors().filter("vehicle.*")
+        others = [actor for actor in everybody if actor.id not in own]
         return [min(actor.get_location().distance(place) for place in watched) for actor in others]
 
 
@@ -332,11 +335,11 @@ def refused(config):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"town": "Atlantis"}, "carla.town is 'Atlantis'; this server has"),
+        ({"town": "Atlantis"}, "carla.town is 'Atlantis'; valid values:"),
         ({"regions": {**REGIONS, "city": {"min_speed": 400}}}, "carla.regions.city fits none of the"),
         ({"regions": {**REGIONS, "city": {"spawn_points": [99999]}}}, "names spawn point 99999"),
         ({"vehicles": [{"name": "a", "blueprint": "vehicle.moon.rover"}]}, "blueprint 'vehicle.moon.rover'"),
-        ({"schedule": [{"at": 900, "weather": "Hail"}]}, "the weather 'Hail'; CARLA has ClearNight"),
+        ({"schedule": [{"at": 900, "weather": "Hail"}]}, "the weather 'Hail'; valid values: ClearNight"),
     ],
 )
 def test_what_this_server_does_not_have_is_named(simulator, drive, changes, message):

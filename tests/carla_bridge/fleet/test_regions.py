@@ -1,9 +1,12 @@
 """Speed limits and lane counts of a map that is written here."""
 
+from typing import Any
+
 import pytest
 
+from carla_bridge.config.section import RegionRule
 from carla_bridge.errors import ConfigError
-from carla_bridge.fleet.regions import RegionMap, RegionRule, lanes_abreast, speed_limits
+from carla_bridge.fleet.regions import RegionMap, lanes_abreast, speed_limits
 
 ROAD = """
 <road name="r{id}" length="400" id="{id}" junction="-1">
@@ -57,7 +60,8 @@ class OffLineMap:
 
 
 def region_map(**rules):
-    return RegionMap(OffLineMap(), rules)
+    map_with_spawn_points: Any = OffLineMap()
+    return RegionMap(map_with_spawn_points, rules)
 
 
 def test_speed_limits_come_in_kilometres_per_hour():
@@ -93,10 +97,10 @@ def test_rules_choose_spawn_points_by_speed_lanes_and_roads():
 def test_a_place_is_outside_only_where_a_rule_on_lanes_says_so():
     regions = region_map(highway=RegionRule(min_speed=100), points=RegionRule(spawn_points=(1,)))
     on_road_1, on_road_2 = (regions.spawn_points[number].location for number in (0, 4))
-    assert regions.left("highway", on_road_1)
-    assert not regions.left("highway", on_road_2)
-    assert not regions.left("points", on_road_1)
-    assert not regions.left("everywhere", on_road_1)
+    assert regions.is_outside("highway", on_road_1)
+    assert not regions.is_outside("highway", on_road_2)
+    assert not regions.is_outside("points", on_road_1)
+    assert not regions.is_outside("everywhere", on_road_1)
 
 
 def test_lanes_are_counted_in_one_direction_only():

@@ -1,8 +1,9 @@
-"""Keeps vehicles where the plan wants them: in their regions, and on the move."""
+"""Vehicles that the plan keeps in regions: which region each belongs to, and whether it must be moved."""
 
 import math
 from dataclasses import dataclass
-from typing import Any
+
+import carla
 
 from carla_bridge.config.section import VehicleConfig
 from carla_bridge.fleet.cameras import CameraPair
@@ -14,22 +15,22 @@ MOVED_METRES = 2.0
 
 
 @dataclass
-class Whereabouts:
-    """Where a vehicle belongs, when it was last seen there, and when it last moved."""
+class RegionWatch:
+    """Follows one vehicle: when it was last inside its region, and when it last moved."""
 
     region: str
     inside_at: float = -math.inf
     moved_at: float = -math.inf
-    moved_to: Any = None
+    moved_to: carla.Location | None = None
 
-    def arrive(self, location: Any, time: float) -> None:
-        """It was just put there."""
+    def arrive(self, location: carla.Location, time: float) -> None:
+        """Note that the vehicle was just put there."""
         self.inside_at = self.moved_at = time
         self.moved_to = location
 
-    def trouble(self, location: Any, regions: RegionMap, time: float, stuck_seconds: float) -> str | None:
-        """Why the vehicle, which is now at `location`, must be put elsewhere, if it must."""
-        if not regions.left(self.region, location):
+    def problem(self, location: carla.Location, regions: RegionMap, time: float, stuck_seconds: float) -> str | None:
+        """Why the vehicle, which is now at `location`, must be moved; None if it need not be."""
+        if not regions.is_outside(self.region, location):
             self.inside_at = time
         if self.moved_to is None or location.distance(self.moved_to) > MOVED_METRES:
             self.moved_at, self.moved_to = time, location
@@ -41,14 +42,14 @@ class Whereabouts:
 
 
 @dataclass
-class Driver:
+class FleetVehicle:
     """One vehicle of the fleet with its cameras."""
 
     config: VehicleConfig
-    actor: Any
+    actor: carla.Vehicle
     cameras: CameraPair
-    whereabouts: Whereabouts
+    watch: RegionWatch
 
     @property
     def region(self) -> str:
-        return self.whereabouts.region
+        return self.watch.region
