@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from carla_bridge.cli.options import fleet_config, one_sentence, server_options
+from carla_bridge.cli.options import fleet_config, report_errors, server_options
 
 
 @click.command()
 @server_options
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-@one_sentence
+@report_errors
 def check(plan: Path | None, host: str | None, port: int | None, simulator: str | None, as_json: bool) -> None:
     """Connect to a CARLA server, look around, drive a few frames, and leave it as it was found."""
     from rich.console import Console
@@ -26,7 +26,7 @@ def check(plan: Path | None, host: str | None, port: int | None, simulator: str 
 
     config = fleet_config(plan, host, port, simulator)
     with ExitStack() as stack:
-        if config.server.embedded:
+        if config.embedded:
             server = stack.enter_context(EmbeddedSimulator.start(config))
             config = config.at(server.host, server.port)
         findings = asdict(inspect(config))

@@ -1,24 +1,27 @@
-"""Options that several commands share, and how a command ends when the user made a mistake."""
+"""Options that several commands share, and how a command ends after a user's mistake.
+
+Everything heavy is imported when a command runs, so that `--help` answers at once.
+"""
 
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from carla_bridge.config.plan_file import parse_config, read_plan
-from carla_bridge.config.section import FleetConfig
-from carla_bridge.errors import BridgeError
-from carla_bridge.snippets import SnippetError
+from carla_bridge.errors import BridgeError, SnippetError
 from carla_bridge.termination import termination_raises
+
+if TYPE_CHECKING:
+    from carla_bridge.config.section import CarlaSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Where the server is; all of them win over the plan."""
+    """Where the server is; each of them overrides the plan."""
     for option in reversed(
         (
             click.option("--plan", type=click.Path(path_type=Path), help="Plan whose 'carla' section to use."),
@@ -33,8 +36,10 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def fleet_config(
     plan: Path | None, host: str | None, port: int | None, simulator: str | None, **settings: Any
-) -> FleetConfig:
-    """The plan's section with what the command line says on top, checked as a whole."""
+) -> "CarlaSettings":
+    """The plan's section with the options of the command line in place of its settings, checked as a whole."""
+    from carla_bridge.config.plan_file import parse_config, read_plan
+
     section = read_plan(plan) if plan is not None else {}
     if host is not None and simulator is not None:
         raise click.UsageError("--host and --simulator exclude each other.")
@@ -46,8 +51,11 @@ def fleet_config(
     return parse_config({**section, **{key: value for key, value in given.items() if value is not None}})
 
 
-def one_sentence(command: Callable[P, R]) -> Callable[P, R]:
-    """A user's mistake or a lost server ends in one line and exit code 1; termination cleans up on the way."""
+def report_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """End a command after a user's mistake or a lost server with one sentence and exit code 1.
+
+    SIGTERM raises SystemExit meanwhile, so that `with` blocks clean up.
+    """
 
     @functools.wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from carla_bridge.cli.options import fleet_config, one_sentence
+from carla_bridge.cli.options import fleet_config, report_errors
 from carla_bridge.errors import BridgeError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--frames", type=click.IntRange(1, 1000), default=24, show_default=True, help="Frames on the sheet.")
 @click.option("--columns", type=click.IntRange(1, 50), default=4, show_default=True)
 @click.option("--seconds", type=float, default=60.0, show_default=True, help="How long to drive on a live server.")
-@one_sentence
+@report_errors
 def preview(source: str, out: Path, plan: Path | None, frames: int, columns: int, seconds: float) -> None:
     """Draw a contact sheet (.png) and a film (.mp4 beside it) of a snippet, of a recording with several, or of a
     live server given as HOST, HOST:PORT or 'embedded'."""
@@ -57,4 +57,4 @@ def _live(source: str, plan: Path | None, seconds: float) -> "tuple[list[Frame],
     with FleetProcess(config, on_event=lambda text: click.echo(text, err=True)) as fleet:
         frames = [decode_frame(unpack(packet.packed)) for packet in fleet.packets(seconds)]
     frames.sort(key=lambda frame: (frame.vehicle, frame.timestamp))
-    return frames, config.classes, max(4.0, 1 / config.frame_seconds)
+    return frames, config.class_names, max(4.0, 1 / config.frame_seconds)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from carla_bridge.cli.options import fleet_config, one_sentence, server_options
+from carla_bridge.cli.options import fleet_config, report_errors, server_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +25,7 @@ PROGRESS_LINES = 100
 @click.option("--seed", type=int, help="Seed of vehicles, traffic and places.")
 @click.option("--jpeg-quality", type=click.IntRange(1, 100), help="Write JPEG; without it PNG, bit for bit.")
 @click.option("--resume", is_flag=True, help="Continue an interrupted recording in the same directory.")
-@one_sentence
+@report_errors
 def record(
     plan: Path | None,
     host: str | None,

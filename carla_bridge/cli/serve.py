@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from carla_bridge.cli.options import fleet_config, one_sentence, server_options
+from carla_bridge.cli.options import fleet_config, report_errors, server_options
 
 
 @click.command()
@@ -21,7 +21,7 @@ from carla_bridge.cli.options import fleet_config, one_sentence, server_options
 )
 @click.option("--ready-file", type=click.Path(path_type=Path), help="Write HOST:PORT here once it listens.")
 @click.option("--events", type=click.Path(path_type=Path), help="Append what happens as JSON lines.")
-@one_sentence
+@report_errors
 def serve(
     plan: Path | None,
     host: str | None,
@@ -33,7 +33,7 @@ def serve(
     events: Path | None,
 ) -> None:
     """Drive the plan's vehicles and serve each collaborator its vehicle's annotated frames, as they are asked for."""
-    from dataclasses import asdict, replace
+    from dataclasses import asdict
 
     from carla_bridge.errors import ConfigError
     from carla_bridge.fleet_process.process import FleetProcess
@@ -45,7 +45,8 @@ def serve(
         name, _, number = listen.rpartition(":")
         if not name or not number.isdigit() or int(number) > 65535:
             raise ConfigError(f"--listen is {listen!r}, not HOST:PORT")
-        config = replace(config, stream=replace(config.stream, host=name, port=int(number)))
+        stream = config.stream.model_copy(update={"host": name, "port": int(number)})
+        config = config.model_copy(update={"stream": stream})
     check_exposure(config.stream.host, token)
 
     def note(text: str, **details: object) -> None:

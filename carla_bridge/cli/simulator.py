@@ -2,7 +2,7 @@
 
 import click
 
-from carla_bridge.cli.options import one_sentence
+from carla_bridge.cli.options import report_errors
 
 
 @click.command()
@@ -15,7 +15,7 @@ from carla_bridge.cli.options import one_sentence
     help="RPC port; the streams use the next one. 0 takes free ports.",
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**31 - 1), help="Houses, trees, traffic.")
-@one_sentence
+@report_errors
 def simulator(host: str, port: int, seed: int) -> None:
     """Serve a small driving world that speaks CARLA 0.9.16's protocol.
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from carla_bridge.cli.options import one_sentence
+from carla_bridge.cli.options import report_errors
 
 
 @click.command()
 @click.argument("snippets", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for stats.json and stats.png.")
 @click.option("--skip-faults", is_flag=True, help="Skip what is broken instead of refusing it.")
-@one_sentence
+@report_errors
 def stats(snippets: tuple[Path, ...], out: Path | None, skip_faults: bool) -> None:
     """Boxes per class and domain, their sizes, empty frames: a table, a plot and JSON."""
     from rich.console import Console

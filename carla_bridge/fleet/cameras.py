@@ -9,7 +9,7 @@ import carla
 import numpy as np
 from numpy.typing import NDArray
 
-from carla_bridge.config.section import CameraConfig
+from carla_bridge.config.parts import CameraSettings
 from carla_bridge.fleet.cleanup import mark
 
 ABOVE_ROOF = 0.15
@@ -42,7 +42,7 @@ class CameraPair:
 
     KINDS = ("sensor.camera.rgb", "sensor.camera.instance_segmentation")
 
-    def __init__(self, interval: float, config: CameraConfig) -> None:
+    def __init__(self, interval: float, config: CameraSettings) -> None:
         self.sensors: list[carla.Sensor] = []
         self.mounting: carla.Transform | None = None
         """Place of the cameras on the vehicle, once they are mounted."""

@@ -14,8 +14,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from carla_bridge.config.schedule import Weather
-from carla_bridge.config.section import EVERYWHERE, FleetConfig, VehicleConfig
+from carla_bridge.annotation import Annotator
+from carla_bridge.config.parts import EVERYWHERE, VehicleSettings, Weather
+from carla_bridge.config.section import CarlaSettings
 from carla_bridge.errors import ConfigError, ServerLostError
 from carla_bridge.fleet.cameras import CameraPair, Shot
 from carla_bridge.fleet.cleanup import ServerState, destroy, mark
@@ -59,7 +60,7 @@ class Fleet:
 
     def __init__(
         self,
-        config: FleetConfig,
+        config: CarlaSettings,
         *,
         start: float = 0.0,
         predecessors: int = 0,
@@ -71,7 +72,7 @@ class Fleet:
         self._rng = np.random.default_rng([config.seed, predecessors])
         self._predecessors = predecessors
         self._report = report
-        self._annotator = config.annotator()
+        self._annotator = annotator_of(config)
         self._cleanup = ExitStack()
         self._spawned: list[int] = []
         self._weather: Weather | None = None
@@ -154,12 +155,13 @@ class Fleet:
         return round(tick * self.config.fixed_delta_seconds, 9)
 
     def _set_up(self) -> None:
-        config, server = self.config, self.config.server
-        for change in config.schedule.weather:
-            _weather(change.weather)
+        config = self.config
+        for event in config.schedule:
+            if event.weather is not None:
+                _weather(event.weather)
         sensors = 2 * len(config.vehicles)
-        self.client = connect(server.host, server.port, timeout=server.timeout_seconds, sensors=sensors)
-        self.world = self._load(server.town)
+        self.client = connect(config.host, config.port, timeout=config.timeout_seconds, sensors=sensors)
+        self.world = self._load(config.town)
         self.map_name = self.world.get_map().name.rsplit("/", 1)[-1]
         self._on_exit(ServerState(self.client, self.world, after_kill=self._predecessors > 0).restore)
         self._own_the_clock()
@@ -193,7 +195,7 @@ class Fleet:
             raise ConfigError(f"carla.town is {town!r}; valid values: {', '.join(maps)}")
         self.client.set_timeout(LOAD_SECONDS)
         world = self.client.load_world(town)
-        self.client.set_timeout(self.config.server.timeout_seconds)
+        self.client.set_timeout(self.config.timeout_seconds)
         return world
 
     def _own_the_clock(self) -> None:
@@ -202,15 +204,15 @@ class Fleet:
         settings.fixed_delta_seconds = self.config.fixed_delta_seconds
         settings.no_rendering_mode = False
         self.world.apply_settings(settings)
-        self._manager = self.client.get_trafficmanager(self.config.server.traffic_manager_port or _free_port())
+        self._manager = self.client.get_trafficmanager(self.config.traffic_manager_port or _free_port())
         self._on_exit(lambda: self._manager.set_synchronous_mode(False))
         self._manager.set_synchronous_mode(True)
         self._manager.set_random_device_seed(self.config.seed)
         self.world.set_pedestrians_seed(self.config.seed)
         self.world.reset_all_traffic_lights()
 
-    def _add_vehicle(self, config: VehicleConfig, blueprints: VehicleBlueprints) -> None:
-        region = self.config.schedule.region(config.name, config.region, self.time)
+    def _add_vehicle(self, config: VehicleSettings, blueprints: VehicleBlueprints) -> None:
+        region = self.config.region_at(config, self.time)
         blueprint = blueprints.car(config.blueprint)
         mark(blueprint, config.name)
         unused = self._places.unused(region)
@@ -223,14 +225,14 @@ class Fleet:
             raise ConfigError(f"none of the {len(unused)} free spawn points of {region!r} has room for {config.name!r}")
         self._spawned.append(actor.id)
         interval = self.config.frame_seconds if self.config.ticks_per_frame > 1 else 0.0
-        cameras = CameraPair(interval, self.config.camera)
+        cameras = CameraPair(interval, self.config.image)
         cameras.mount(self.world, actor, self._spawned)
         vehicle = FleetVehicle(config, actor, cameras, RegionWatch(region))
         vehicle.watch.arrive(place.location, self.time)
         self.vehicles.append(vehicle)
 
     def _tick(self) -> None:
-        self._frame = self.world.tick(self.config.server.timeout_seconds)
+        self._frame = self.world.tick(self.config.timeout_seconds)
         if self._frame % max(1, round(STEER_SECONDS / self.config.fixed_delta_seconds)) == 0:
             self._walkers.steer()
 
@@ -242,7 +244,7 @@ class Fleet:
         simulator is never late, only slow if the processor is busy: an extra step would make another drive.
         """
         every_tick = self.config.ticks_per_frame == 1
-        punctual = every_tick or self.config.server.embedded
+        punctual = every_tick or self.config.embedded
         earliest = self._due - self.config.ticks_per_frame // 2
         shots: dict[str, Shot] = {}
         for _ in range(1 if every_tick else self.config.ticks_per_frame + 1):
@@ -261,9 +263,8 @@ class Fleet:
 
     def _late_shot(self, vehicle: FleetVehicle, earliest: int) -> Shot | None:
         """Wait for a shot that is certain to come, until the server's time-out, but not if the server is gone."""
-        server = self.config.server
-        for _ in range(math.ceil(server.timeout_seconds / GRACE_SECONDS)):
-            if not alive(server.host, server.port):
+        for _ in range(math.ceil(self.config.timeout_seconds / GRACE_SECONDS)):
+            if not alive(self.config.host, self.config.port):
                 raise ServerLostError(f"the server is gone: no image of {vehicle.config.name} at second {self.time:g}")
             shot = vehicle.cameras.next_shot(earliest, GRACE_SECONDS)
             if shot is not None:
@@ -271,13 +272,13 @@ class Fleet:
         return None
 
     def _follow_plan(self, time: float) -> None:
-        weather = self.config.schedule.weather_at(time)
+        weather = self.config.weather_at(time)
         if weather is not None and weather != self._weather:
             self.world.set_weather(_weather(weather))
             self._weather = weather
             self._report(f"second {time:g}: the weather becomes {weather}")
         for vehicle in self.vehicles:
-            region = self.config.schedule.region(vehicle.config.name, vehicle.config.region, time)
+            region = self.config.region_at(vehicle.config, time)
             if region != vehicle.region:
                 vehicle.watch.region = region
                 problem: str | None = f"takes {region}"
@@ -294,10 +295,9 @@ class Fleet:
 
     def _on_exit(self, action: Callable[[], object]) -> None:
         """Undo something at the end; skipped if the server is dead, limited by the time-out if it is slow."""
-        server = self.config.server
 
         def undo() -> None:
-            if alive(server.host, server.port):
+            if alive(self.config.host, self.config.port):
                 try:
                     action()
                 except RuntimeError as error:
@@ -312,14 +312,19 @@ class Fleet:
         destroy(self.client, self.world.get_actors(self._spawned + others))
 
 
-def _first_tick(config: FleetConfig, start: float) -> int:
+def annotator_of(config: CarlaSettings) -> Annotator:
+    """The annotator that the plan asks for."""
+    return Annotator(config.classes, min_pixels=config.min_pixels, keep_parked=config.keep_parked, split=config.split)
+
+
+def _first_tick(config: CarlaSettings, start: float) -> int:
     """The first step at or after `start` at which a frame is due."""
     return config.ticks_per_frame * math.ceil(round(start / config.frame_seconds, 6))
 
 
 def _weather(weather: Weather) -> carla.WeatherParameters:
     if not isinstance(weather, str):
-        return carla.WeatherParameters(**weather)
+        return carla.WeatherParameters(**weather.given())
     presets = {name for name in dir(carla.WeatherParameters) if name[0].isupper()}
     if weather not in presets:
         names = ", ".join(sorted(presets))

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from carla_bridge.config.section import FleetConfig
+from carla_bridge.config.section import CarlaSettings
 from carla_bridge.errors import BridgeError
 from carla_bridge.fleet.cameras import CameraPair
 from carla_bridge.fleet.cleanup import all_actors, leftovers
@@ -37,20 +37,19 @@ class Inspection:
     boxes_per_frame: float
 
 
-def inspect(config: FleetConfig) -> Inspection:
+def inspect(config: CarlaSettings) -> Inspection:
     """Look at the server, then drive a few frames; it is left as it was found."""
-    server = config.server
-    client = connect(server.host, server.port, timeout=server.timeout_seconds, sensors=0)
+    client = connect(config.host, config.port, timeout=config.timeout_seconds, sensors=0)
     world = client.get_world()
     actors = all_actors(world)
     settings, library = world.get_settings(), world.get_blueprint_library()
     blueprints = {pattern: len(library.filter(pattern)) for pattern in NEEDED}
     missing = [pattern for pattern, count in blueprints.items() if not count]
     if missing:
-        raise BridgeError(f"the server at {server.host}:{server.port} has no {missing[0]}, which a fleet needs")
+        raise BridgeError(f"the server at {config.host}:{config.port} has no {missing[0]}, which a fleet needs")
     found: dict[str, Any] = {
-        "host": server.host,
-        "port": server.port,
+        "host": config.host,
+        "port": config.port,
         "version": client.get_server_version(),
         "maps": tuple(sorted(name.rsplit("/", 1)[-1] for name in client.get_available_maps())),
         "synchronous": settings.synchronous_mode,

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import carla
 
-from carla_bridge.config.section import RegionRule
+from carla_bridge.config.parts import RegionRule
 from carla_bridge.errors import ConfigError
 
 KMH_PER_UNIT = {"km/h": 1.0, "mph": 1.609344, "m/s": 3.6, "": 3.6}

@@ -9,7 +9,7 @@ from typing import Any, cast
 import carla
 import numpy as np
 
-from carla_bridge.config.section import TrafficConfig
+from carla_bridge.config.parts import TrafficSettings
 from carla_bridge.errors import ConfigError
 from carla_bridge.fleet.cleanup import mark
 from carla_bridge.fleet.regions import RegionMap
@@ -86,7 +86,7 @@ class Traffic:
     def spawned(self) -> list[int]:
         return list(self._regions_by_id)
 
-    def place(self, blueprints: VehicleBlueprints, wanted: Mapping[str, TrafficConfig], manager_port: int) -> None:
+    def place(self, blueprints: VehicleBlueprints, wanted: Mapping[str, TrafficSettings], manager_port: int) -> None:
         """Put the plan's vehicles on the road, on autopilot."""
         spawn, autopilot = carla.command.SpawnActor, carla.command.SetAutopilot
         future: Any = carla.command.FutureActor  # the stubs do not know that it stands for an actor

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import carla
 
-from carla_bridge.config.section import VehicleConfig
+from carla_bridge.config.parts import VehicleSettings
 from carla_bridge.fleet.cameras import CameraPair
 from carla_bridge.fleet.regions import RegionMap
 
@@ -45,7 +45,7 @@ class RegionWatch:
 class FleetVehicle:
     """One vehicle of the fleet with its cameras."""
 
-    config: VehicleConfig
+    config: VehicleSettings
     actor: carla.Vehicle
     cameras: CameraPair
     watch: RegionWatch

@@ -12,7 +12,7 @@ from typing import Any, cast
 import carla
 import numpy as np
 
-from carla_bridge.config.section import TrafficConfig
+from carla_bridge.config.parts import TrafficSettings
 from carla_bridge.fleet.cleanup import mark
 from carla_bridge.fleet.regions import RegionMap
 
@@ -52,7 +52,7 @@ class Walkers:
         self.spawned: list[int] = []
         self.controllers: list[int] = []
 
-    def place(self, wanted: Mapping[str, TrafficConfig]) -> None:
+    def place(self, wanted: Mapping[str, TrafficSettings]) -> None:
         """Put the plan's walkers near the roads of their regions."""
         if not any(traffic.walkers for traffic in wanted.values()):
             return

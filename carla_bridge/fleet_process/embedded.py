@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from carla_bridge.config.section import FleetConfig
+from carla_bridge.config.section import CarlaSettings
 from carla_bridge.errors import ServerUnreachableError
 
 START_SECONDS = 120.0
@@ -28,7 +28,7 @@ class EmbeddedSimulator:
         self.port = port
 
     @classmethod
-    def start(cls, config: FleetConfig) -> "EmbeddedSimulator":
+    def start(cls, config: CarlaSettings) -> "EmbeddedSimulator":
         """Start it on free ports with the plan's seed, and wait until it listens."""
         packages = str(Path(__file__).parents[2])
         path = os.pathsep.join([packages, *filter(None, [os.environ.get("PYTHONPATH")])])

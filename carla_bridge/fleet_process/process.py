@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from carla_bridge.config.section import FleetConfig
+from carla_bridge.config.section import CarlaSettings
 from carla_bridge.errors import BridgeError, ServerLostError, ServerUnreachableError
 from carla_bridge.fleet.connection import probe
 from carla_bridge.fleet_process.embedded import EmbeddedSimulator
@@ -62,7 +62,7 @@ class FleetProcess:
 
     def __init__(
         self,
-        config: FleetConfig,
+        config: CarlaSettings,
         *,
         start: float = 0.0,
         on_event: Callable[[str], None] = logger.info,
@@ -202,15 +202,14 @@ class FleetProcess:
         return f"the fleet's process ended with code {self._process.exitcode} ({last})"
 
     def _launch(self) -> None:
-        server = self.config.server
         config = self.config
-        if server.embedded:
+        if config.embedded:
             if self._simulator is not None and not self._simulator.running:
                 self._stop_simulator()
             if self._simulator is None:
                 self._simulator = EmbeddedSimulator.start(config)
             config = config.at(self._simulator.host, self._simulator.port)
-        probe(config.server.host, config.server.port)
+        probe(config.host, config.port)
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._log = Path(self._directory.name) / f"fleet-{self._fleets_started}.log"
@@ -223,7 +222,7 @@ class FleetProcess:
         ready = self._receive(SETUP_SECONDS)
         assert isinstance(ready, Ready)
         self.map_name = ready.map_name
-        self._server_socket = socket.create_connection((config.server.host, config.server.port), timeout=3.0)
+        self._server_socket = socket.create_connection((config.host, config.port), timeout=3.0)
 
     def _replace(self, loss: ServerLostError) -> None:
         """Start another fleet, and wait for the server to return if it is gone."""
@@ -273,7 +272,7 @@ class FleetProcess:
     def _clean_server(self) -> None:
         """Let a new process remove what a killed fleet left on the server."""
         with suppress(BridgeError):
-            probe(self.config.server.host, self.config.server.port)
+            probe(self.config.host, self.config.port)
             context = multiprocessing.get_context("spawn")
             log = Path(self._directory.name) / "clean-up.log"
             process = context.Process(target=clean_server, args=(self.config, log), daemon=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from carla_bridge.config.section import FleetConfig
+from carla_bridge.config.section import CarlaSettings
 from carla_bridge.errors import BridgeError
 from carla_bridge.fleet_process.process import FleetProcess
 from carla_bridge.frames import Frame
@@ -14,7 +14,7 @@ from carla_bridge.snippets.recording import Recording, RecordingWriter, last_tim
 
 
 def record(
-    config: FleetConfig,
+    config: CarlaSettings,
     directory: Path | str,
     seconds: float,
     *,
@@ -29,7 +29,7 @@ def record(
     """
     place = Path(directory)
     last = _recorded_before(place, config, resume)
-    recording = Recording(seconds=seconds, classes=config.classes)
+    recording = Recording(seconds=seconds, classes=config.class_names)
     began = time.monotonic()
 
     def note(text: str) -> None:
@@ -39,7 +39,7 @@ def record(
     everybody = len(last) == len(config.vehicles)
     start = min(last.values()) + config.frame_seconds if everybody else 0.0
     with ExitStack() as stack:
-        writer = stack.enter_context(RecordingWriter(place, config.classes, jpeg_quality))
+        writer = stack.enter_context(RecordingWriter(place, config.class_names, jpeg_quality))
         fleet = stack.enter_context(FleetProcess(config, start=start, on_event=note))
         recording.map_name = fleet.map_name
         for packet in fleet.packets(seconds):
@@ -54,7 +54,7 @@ def record(
     return recording
 
 
-def _recorded_before(place: Path, config: FleetConfig, resume: bool) -> dict[str, float]:
+def _recorded_before(place: Path, config: CarlaSettings, resume: bool) -> dict[str, float]:
     """When the last frame of each vehicle was recorded, for a directory that may be continued."""
     place.mkdir(parents=True, exist_ok=True)
     if not any(place.iterdir()):

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from carla_bridge.config.section import FleetConfig
+from carla_bridge.config.section import CarlaSettings
 from carla_bridge.errors import BridgeError, ServerLostError, ServerUnreachableError
 from carla_bridge.packets import Packet, encode_frame
 
@@ -99,7 +99,7 @@ class _Sender:
 
 
 def run_fleet(
-    connection: "Connection[Any, Any]", config: FleetConfig, start: float, predecessors: int, log: Path
+    connection: "Connection[Any, Any]", config: CarlaSettings, start: float, predecessors: int, log: Path
 ) -> None:
     """Entry point of the process; it always cleans up the server and ends without the client's exit handlers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends this process in order.
@@ -124,7 +124,7 @@ def run_fleet(
 
 
 def _drive(
-    connection: "Connection[Any, Any]", sender: _Sender, config: FleetConfig, start: float, predecessors: int
+    connection: "Connection[Any, Any]", sender: _Sender, config: CarlaSettings, start: float, predecessors: int
 ) -> None:
     from carla_bridge.fleet.fleet import Fleet
 
@@ -163,14 +163,13 @@ def _drive(
                 sender.put(Reached(fleet.time))
 
 
-def clean_server(config: FleetConfig, log: Path) -> None:
+def clean_server(config: CarlaSettings, log: Path) -> None:
     """Entry point of a process that removes what a killed fleet left on a server."""
     from carla_bridge.fleet.cleanup import ServerState
     from carla_bridge.fleet.connection import connect
 
     _redirect_output(log)
-    server = config.server
-    client = connect(server.host, server.port, timeout=server.timeout_seconds, sensors=0)
+    client = connect(config.host, config.port, timeout=config.timeout_seconds, sensors=0)
     ServerState(client, client.get_world(), after_kill=True).restore()
     os._exit(0)
 

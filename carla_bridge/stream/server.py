@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from carla_bridge.config.section import FleetConfig
+from carla_bridge.config.section import CarlaSettings
 from carla_bridge.errors import BridgeError, StreamClosedError, StreamError
 from carla_bridge.fleet_process.process import FleetProcess, InterruptedDriveError
 from carla_bridge.stream.retention import Retention
@@ -153,9 +153,9 @@ class StreamServer:
         channel.send(self._welcome(config))
         return vehicle
 
-    def _welcome(self, config: FleetConfig) -> dict[str, Any]:
+    def _welcome(self, config: CarlaSettings) -> dict[str, Any]:
         return {
-            "classes": list(config.classes),
+            "classes": list(config.class_names),
             "frame_seconds": config.frame_seconds,
             "window_seconds": config.stream.window_seconds,
             "map": self._fleet.map_name,

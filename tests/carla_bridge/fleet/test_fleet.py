@@ -43,7 +43,7 @@ def actors_and_mode(host, port):
 
 
 def and_what_is_left(function, config):
-    return function(config), actors_and_mode(config.server.host, config.server.port)
+    return function(config), actors_and_mode(config.host, config.port)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from carla_bridge.config.section import RegionRule
+from carla_bridge.config.parts import RegionRule
 from carla_bridge.errors import ConfigError
 from carla_bridge.fleet.regions import RegionMap, lanes_abreast, speed_limits
 

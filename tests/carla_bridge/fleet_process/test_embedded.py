@@ -5,14 +5,14 @@ import select
 import subprocess
 import sys
 
-from carla_bridge.config.section import FleetConfig
+from carla_bridge.config.section import CarlaSettings
 from carla_bridge.fleet_process.embedded import EmbeddedSimulator
 
 PARENT = """
 import signal
-from carla_bridge.config.section import FleetConfig
+from carla_bridge.config.section import CarlaSettings
 from carla_bridge.fleet_process.embedded import EmbeddedSimulator
-simulator = EmbeddedSimulator.start(FleetConfig(seed=5))
+simulator = EmbeddedSimulator.start(CarlaSettings(seed=5))
 print(simulator.pid, flush=True)
 signal.pause()
 """
@@ -27,7 +27,7 @@ class WatchedSimulator(EmbeddedSimulator):
 
 
 def test_it_ends_without_complaint_when_it_is_stopped():
-    simulator = WatchedSimulator.start(FleetConfig(seed=5))
+    simulator = WatchedSimulator.start(CarlaSettings(seed=5))
     simulator.stop()
     assert isinstance(simulator, WatchedSimulator)
     assert simulator.process.returncode == 0

@@ -7,12 +7,12 @@ of `serve` run the whole chain.
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from carla_bridge.config.section import FleetConfig, StreamConfig
+from carla_bridge.config.parts import StreamSettings
+from carla_bridge.config.section import CarlaSettings
 from carla_bridge.errors import BridgeError, StreamError
 from carla_bridge.frames import Annotations, Box, Frame
 from carla_bridge.packets import Gap, Packet, decode_frame, encode_frame, unpack
@@ -33,8 +33,8 @@ class CountingWorld:
     """One frame per vehicle and second, as far as it is asked to go."""
 
     def __init__(self, window=10.0, encoding="raw"):
-        stream = StreamConfig(port=0, window_seconds=window, encoding=encoding)
-        self.config = replace(FleetConfig(), stream=stream)
+        stream = StreamSettings(port=0, window_seconds=window, encoding=encoding)
+        self.config = CarlaSettings(stream=stream)
         self.map_name = "Nowhere"
         self.time = 0.0
         self.fails_at = None
@@ -60,7 +60,8 @@ class CountingWorld:
 
 @contextmanager
 def serving(world, token=None, port=0):
-    world.config = replace(world.config, stream=replace(world.config.stream, port=port))
+    stream = world.config.stream.model_copy(update={"port": port})
+    world.config = world.config.model_copy(update={"stream": stream})
     server = StreamServer(world, token)
     failures = []
 
@@ -105,7 +106,7 @@ def test_windows_are_complete_ordered_and_the_same_when_asked_again():
         client_of(server, "vehicle_1") as one,
         client_of(server, "vehicle_2") as two,
     ):
-        assert one.classes == FleetConfig().classes
+        assert one.classes == CarlaSettings().class_names
         first = list(one.window(0, 10))
         assert seconds(first) == list(range(10))
         assert [list(frame.annotations) for frame in one.window(0, 10)] == [list(f.annotations) for f in first]
