@@ -20,11 +20,11 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from carla_bridge.config import FleetConfig
-from carla_bridge.embedded import EmbeddedSimulator
-from carla_bridge.fleet_process import FleetProcess
-from carla_bridge.plan_section import parse_config
-from carla_bridge.recording import record
+from carla_bridge.config.plan_file import parse_config
+from carla_bridge.config.section import CarlaSettings
+from carla_bridge.fleet_process.embedded import EmbeddedSimulator
+from carla_bridge.fleet_process.process import FleetProcess
+from carla_bridge.fleet_process.recorder import record
 from carla_bridge.stream.client import StreamClient
 from carla_bridge.stream.server import StreamServer
 
@@ -41,9 +41,9 @@ WINDOW, WINDOWS = 20.0, 4
 RECORDED_SECONDS = 60.0
 
 
-def take_masks(config: FleetConfig, connection: Any) -> None:
+def take_masks(config: CarlaSettings, connection: Any) -> None:
     """Instance masks of real frames, with the ego vehicle's id."""
-    from carla_bridge.fleet import Fleet
+    from carla_bridge.fleet.fleet import Fleet
 
     with EmbeddedSimulator.start(config) as server, Fleet(config.at(server.host, server.port)) as fleet:
         captures = [capture for _ in range(20) for capture in fleet.capture()]
@@ -51,14 +51,16 @@ def take_masks(config: FleetConfig, connection: Any) -> None:
     os._exit(0)
 
 
-def annotation_milliseconds(config: FleetConfig) -> dict[str, float]:
+def annotation_milliseconds(config: CarlaSettings) -> dict[str, float]:
     context = multiprocessing.get_context("spawn")
     mine, theirs = context.Pipe()
     process = context.Process(target=take_masks, args=(config, theirs))
     process.start()
     masks = mine.recv()
     process.join()
-    annotator = config.annotator()
+    from carla_bridge.fleet.fleet import annotator_of
+
+    annotator = annotator_of(config)
     times = []
     for _ in range(20):
         for mask, ego in masks:
@@ -90,7 +92,7 @@ def cpu_seconds(processes: list[psutil.Process]) -> float:
     return sum(sum(process.cpu_times()[:2]) for process in processes)
 
 
-def whole_path(config: FleetConfig) -> dict[str, float]:
+def whole_path(config: CarlaSettings) -> dict[str, float]:
     """Frames per second from the simulator's renderer to the collaborators' batches, and the memory on the way."""
     context = multiprocessing.get_context("spawn")
     with FleetProcess(config) as fleet:
@@ -133,7 +135,7 @@ def whole_path(config: FleetConfig) -> dict[str, float]:
     }
 
 
-def recording_minutes(config: FleetConfig) -> dict[str, float]:
+def recording_minutes(config: CarlaSettings) -> dict[str, float]:
     """How long 3,000 simulation seconds of two vehicles take at one frame per second, from a shorter drive."""
     with tempfile.TemporaryDirectory() as directory:
         times: list[float] = []

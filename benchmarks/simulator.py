@@ -39,7 +39,7 @@ def main() -> None:
         os.environ["HOME"] = home  # the client keeps the walkers' mesh there
         start = time.perf_counter()
         server = subprocess.Popen(
-            [sys.executable, "-m", "carla_bridge.cli", "simulator", "--port", "0"],
+            [sys.executable, "-m", "carla_bridge.cli.main", "simulator", "--port", "0"],
             stdout=subprocess.PIPE,
             stderr=complaints,
             text=True,

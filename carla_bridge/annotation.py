@@ -11,31 +11,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from carla_bridge.errors import AnnotationError
 from carla_bridge.frames import Annotations, Box, no_boxes
+from carla_bridge.tags import DEFAULT_TAGS, RIDER, TWO_WHEELER_TAGS, VEHICLE_TAGS, label_by_tag
 
 Ints = NDArray[np.int64]
 
-RIDER = 13
-VEHICLE_TAGS = (14, 15, 16, 17, 18, 19)
-TWO_WHEELER_TAGS = (18, 19)
-DEFAULT_TAGS: Mapping[str, tuple[int, ...]] = {
-    "vehicle": (14, 15, 16, 17),
-    "bike": (19,),
-    "motobike": (18,),
-    "traffic_light": (7,),
-    "traffic_sign": (8,),
-    "pedestrian": (12,),
-}
-"""CARLA's semantic tags by class; a vehicle is a car, truck, bus or train."""
-
-DEFAULT_SPLIT = ("traffic_light",)
-"""Classes whose objects have parts far apart: the heads of one traffic light on its pole and on its arm."""
-
 NONE, MERGED = -1, -2
-
-
-class AnnotationError(ValueError):
-    """A tag mapping or an image that cannot be annotated."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +59,8 @@ class Annotator:
         self._min_pixels = min_pixels
         self._keep_parked = keep_parked
         self._label = np.full(256, NONE, dtype=np.int64)
-        for label, numbers in enumerate(tags.values()):
-            for tag in numbers:
-                if not 0 < tag < 256:
-                    raise AnnotationError(f"semantic tag {tag} is not between 1 and 255")
-                if self._label[tag] != NONE:
-                    raise AnnotationError(f"semantic tag {tag} belongs to two classes")
-                self._label[tag] = label
+        for tag, label in label_by_tag(tags).items():
+            self._label[tag] = label
         if self._label[RIDER] == NONE:
             self._label[RIDER] = MERGED
 

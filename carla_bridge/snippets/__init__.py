@@ -1,7 +1,8 @@
 """Driving snippets on disk: record once, replay bit for bit, through the interface of the live stream."""
 
-from carla_bridge.snippets.errors import EndOfSnippetsError, OnError, SnippetError
+from carla_bridge.errors import EndOfSnippetsError, SnippetError
 from carla_bridge.snippets.journal import find_snippets
+from carla_bridge.snippets.layout import OnError
 from carla_bridge.snippets.source import SnippetSource
 from carla_bridge.snippets.writer import SnippetWriter
 

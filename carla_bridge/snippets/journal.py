@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from carla_bridge.snippets.errors import SnippetError
+from carla_bridge.errors import SnippetError
 from carla_bridge.snippets.layout import ANNOTATIONS, JOURNAL
 
 

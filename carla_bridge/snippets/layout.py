@@ -4,20 +4,41 @@ A snippet is a directory with images and an `annotations.json`: `info`, `images`
 the bridge recorded it, `timestamp`), `categories`, `annotations`.
 """
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
+from carla_bridge.errors import SnippetError
 from carla_bridge.frames import Annotations, Box
-from carla_bridge.snippets.errors import Faults, SnippetError
 
 ANNOTATIONS = "annotations.json"
 JOURNAL = "annotations.jsonl"
 
+OnError = Literal["refuse", "skip"]
 Row = dict[str, Any]
 Key = int | str | None
+
+logger = logging.getLogger(__name__)
+
+
+class Faults:
+    """Decides what a fault in a snippet leads to: an exception, or a warning and a smaller snippet."""
+
+    def __init__(self, on_error: OnError = "refuse") -> None:
+        if on_error not in ("refuse", "skip"):
+            raise ValueError(f"on_error is {on_error!r}; valid values: 'refuse', 'skip'")
+        self.on_error = on_error
+        self.skipped: list[str] = []
+
+    def report(self, fault: SnippetError) -> None:
+        """Raise the fault, or record it and return if faults are to be skipped."""
+        if self.on_error == "refuse":
+            raise fault
+        self.skipped.append(str(fault))
+        logger.warning("skipped: %s", fault)
 
 
 @dataclass(frozen=True)

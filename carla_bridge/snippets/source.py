@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from carla_bridge import images
+from carla_bridge.errors import EndOfSnippetsError, SnippetError
 from carla_bridge.frames import Frame
-from carla_bridge.snippets import images
-from carla_bridge.snippets.errors import EndOfSnippetsError, Faults, OnError, SnippetError
 from carla_bridge.snippets.journal import read_document
-from carla_bridge.snippets.layout import ImageRecord, SnippetIndex, category_names, parse_index
+from carla_bridge.snippets.layout import Faults, ImageRecord, OnError, SnippetIndex, category_names, parse_index
 
 Timeline = Literal["recorded", "consecutive"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from carla_bridge import images
+from carla_bridge.errors import SnippetError
 from carla_bridge.frames import Box, Frame
-from carla_bridge.snippets import images
-from carla_bridge.snippets.errors import SnippetError
 from carla_bridge.snippets.journal import read_journal
 from carla_bridge.snippets.layout import ANNOTATIONS, JOURNAL
 

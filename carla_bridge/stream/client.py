@@ -9,16 +9,10 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
+from carla_bridge.errors import StreamClosedError, StreamError
 from carla_bridge.frames import Frame
-from carla_bridge.stream.wire import (
-    MAX_MESSAGE,
-    PROTOCOL,
-    Channel,
-    StreamClosedError,
-    StreamError,
-    decode_frame,
-    proof,
-)
+from carla_bridge.packets import decode_frame
+from carla_bridge.stream.wire import MAX_MESSAGE, PROTOCOL, Channel, proof
 
 SILENCE_SECONDS = 30.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0

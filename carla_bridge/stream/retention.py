@@ -10,9 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from carla_bridge.fleet_process import Gap
-from carla_bridge.fleet_worker import Packet
-from carla_bridge.stream.wire import StreamClosedError, StreamError
+from carla_bridge.errors import StreamClosedError, StreamError
+from carla_bridge.packets import Gap, Packet
 
 HEARTBEAT_SECONDS = 5.0
 

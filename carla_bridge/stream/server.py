@@ -10,11 +10,11 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from carla_bridge.config import FleetConfig
-from carla_bridge.errors import BridgeError
-from carla_bridge.fleet_process import FleetProcess, InterruptedDriveError
+from carla_bridge.config.section import CarlaSettings
+from carla_bridge.errors import BridgeError, StreamClosedError, StreamError
+from carla_bridge.fleet_process.process import FleetProcess, InterruptedDriveError
 from carla_bridge.stream.retention import Retention
-from carla_bridge.stream.wire import MAX_REQUEST, PROTOCOL, Channel, StreamClosedError, StreamError, proof
+from carla_bridge.stream.wire import MAX_REQUEST, PROTOCOL, Channel, proof
 
 HANDSHAKE_SECONDS = 10.0
 IDLE_SECONDS = 2.0
@@ -153,9 +153,9 @@ class StreamServer:
         channel.send(self._welcome(config))
         return vehicle
 
-    def _welcome(self, config: FleetConfig) -> dict[str, Any]:
+    def _welcome(self, config: CarlaSettings) -> dict[str, Any]:
         return {
-            "classes": list(config.classes),
+            "classes": list(config.class_names),
             "frame_seconds": config.frame_seconds,
             "window_seconds": config.stream.window_seconds,
             "map": self._fleet.map_name,

@@ -1,4 +1,4 @@
-"""The stream's messages: a length, then msgpack. Frames are packed once and passed on as bytes."""
+"""The stream's messages over TCP: a length, then msgpack."""
 
 import hmac
 import socket
@@ -7,81 +7,14 @@ from contextlib import suppress
 from typing import Any
 
 import msgpack
-import numpy as np
-from numpy.typing import NDArray
 
-from carla_bridge.config import Encoding
-from carla_bridge.errors import BridgeError
-from carla_bridge.frames import Annotations, Frame
-from carla_bridge.snippets import images
+from carla_bridge.errors import StreamClosedError, StreamError
+from carla_bridge.packets import unpack
 
 PROTOCOL = 1
 MAX_REQUEST = 64 * 1024
 MAX_MESSAGE = 128 * 1024 * 1024
 LENGTH = struct.Struct("<I")
-
-
-class StreamError(BridgeError):
-    """The other side of a stream refused, misbehaved or went away."""
-
-
-class StreamClosedError(StreamError):
-    """The connection ended."""
-
-
-def encode_frame(frame: Frame, encoding: Encoding, jpeg_quality: int) -> bytes:
-    """Pack a frame; raw pixels and PNG lose nothing."""
-    if encoding == "raw":
-        image = np.ascontiguousarray(frame.image).tobytes()
-    else:
-        image = images.encode(frame.image, jpeg_quality if encoding == "jpeg" else None).tobytes()
-    notes = frame.annotations
-    packed: bytes = msgpack.packb(
-        {
-            "frame": frame.frame,
-            "timestamp": frame.timestamp,
-            "vehicle": frame.vehicle,
-            "domain": frame.domain,
-            "encoding": encoding,
-            "shape": frame.image.shape[:2],
-            "image": image,
-            "boxes": notes.boxes.astype("<f4").tobytes(),
-            "labels": notes.labels.astype("<i8").tobytes(),
-            "truncated": notes.truncated.astype("?").tobytes(),
-            "pixels": notes.pixels.astype("<i8").tobytes(),
-            "object_ids": notes.object_ids.astype("<i8").tobytes(),
-        }
-    )
-    return packed
-
-
-def decode_frame(entry: dict[str, Any]) -> Frame:
-    """A frame with arrays of its own from an unpacked message; a malformed one raises StreamError."""
-    try:
-        height, width = entry["shape"]
-        image: NDArray[np.uint8] | None
-        if entry["encoding"] == "raw":
-            image = np.frombuffer(entry["image"], np.uint8).reshape(height, width, 3).copy()
-        else:
-            image = images.decode(entry["image"])
-        if image is None or image.shape != (height, width, 3):
-            raise ValueError("the image is broken")
-        return Frame(
-            image=image,
-            frame=entry["frame"],
-            timestamp=entry["timestamp"],
-            annotations=Annotations(
-                boxes=np.frombuffer(entry["boxes"], "<f4").reshape(-1, 4).astype(np.float32),
-                labels=np.frombuffer(entry["labels"], "<i8").astype(np.int64),
-                truncated=np.frombuffer(entry["truncated"], "?").astype(np.bool_),
-                pixels=np.frombuffer(entry["pixels"], "<i8").astype(np.int64),
-                object_ids=np.frombuffer(entry["object_ids"], "<i8").astype(np.int64),
-            ),
-            vehicle=entry["vehicle"],
-            domain=entry["domain"],
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise StreamError(f"a frame of the stream is malformed ({error})") from error
 
 
 class Channel:
@@ -135,16 +68,6 @@ class Channel:
 
     def close(self) -> None:
         self._connection.close()
-
-
-def unpack(packed: bytes) -> dict[str, Any]:
-    try:
-        message = msgpack.unpackb(packed)
-    except (ValueError, msgpack.UnpackException) as error:
-        raise StreamError(f"a message is not msgpack ({error})") from error
-    if not isinstance(message, dict):
-        raise StreamError(f"a message is a {type(message).__name__}, not a mapping")
-    return message
 
 
 def proof(token: str, nonce: bytes, vehicle: str) -> bytes:

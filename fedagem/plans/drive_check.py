@@ -14,7 +14,7 @@ from fedagem.plans.driving import DriveSettings
 from fedagem.settings import parse_settings, suggestion
 
 if TYPE_CHECKING:
-    from carla_bridge.config import FleetConfig
+    from carla_bridge.config.section import CarlaSettings
 
 _LOADER = "src.driving_loader.DrivingLoader"
 
@@ -41,9 +41,9 @@ def check_drive(plan: dict[str, Any]) -> None:
     _check_recordings(plan, fleet)
 
 
-def _fleet(section: dict[str, Any]) -> FleetConfig:
+def _fleet(section: dict[str, Any]) -> CarlaSettings:
+    from carla_bridge.config.plan_file import parse_config
     from carla_bridge.errors import ConfigError
-    from carla_bridge.plan_section import parse_config
 
     try:
         return parse_config(section)
@@ -51,23 +51,23 @@ def _fleet(section: dict[str, Any]) -> FleetConfig:
         raise PlanError(f"{problem}.") from problem
 
 
-def _check_vehicles(fleet: FleetConfig, wanted: Collection[str]) -> None:
+def _check_vehicles(fleet: CarlaSettings, wanted: Collection[str]) -> None:
     driven = [vehicle.name for vehicle in fleet.vehicles]
     for name in wanted:
         if name not in driven:
             raise PlanError(f"data_loader.settings.vehicles has {name!r}, carla.vehicles not{suggestion(name, driven)}")
 
 
-def _check_classes(fleet: FleetConfig, classes: list[str]) -> None:
+def _check_classes(fleet: CarlaSettings, classes: list[str]) -> None:
     """Labels are numbers: both need the same classes in the same order."""
-    if list(fleet.classes) != classes:
+    if list(fleet.class_names) != classes:
         raise PlanError(
-            f"carla.classes are {', '.join(fleet.classes)}, but data_loader.settings.classes are {', '.join(classes)}: "
-            "give both the same, in the same order."
+            f"carla.classes are {', '.join(fleet.class_names)}, but data_loader.settings.classes are "
+            f"{', '.join(classes)}: give both the same, in the same order."
         )
 
 
-def _check_windows(fleet: FleetConfig, loader: dict[str, Any]) -> None:
+def _check_windows(fleet: CarlaSettings, loader: dict[str, Any]) -> None:
     longest = fleet.stream.window_seconds
     if loader.get("stream") is not None and loader["seconds_per_round"] > longest:
         raise PlanError(
@@ -76,7 +76,7 @@ def _check_windows(fleet: FleetConfig, loader: dict[str, Any]) -> None:
         )
 
 
-def _check_recordings(plan: dict[str, Any], fleet: FleetConfig) -> None:
+def _check_recordings(plan: dict[str, Any], fleet: CarlaSettings) -> None:
     """What is recorded before the federation begins: evaluation frames that the plan does not name, and a warm-up."""
     named = plan["data_loader"]["settings"].get("evaluation", {}).get("paths")
     if "driving" not in plan:

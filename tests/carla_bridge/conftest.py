@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from carla_bridge.config import FleetConfig
-from carla_bridge.embedded import EmbeddedSimulator
-from tests.carla_bridge.isolation import answer_call
+from carla_bridge.config.section import CarlaSettings
+from carla_bridge.fleet_process.embedded import EmbeddedSimulator
+from tests.support.isolation import answer_call
 
 REPOSITORY = Path(__file__).parents[2]
 ISOLATED_SECONDS = 120.0
@@ -20,7 +20,7 @@ ISOLATED_SECONDS = 120.0
 @pytest.fixture(scope="session")
 def simulator():
     """One server for all tests that leave it as they found it."""
-    with EmbeddedSimulator.start(FleetConfig(seed=5)) as running:
+    with EmbeddedSimulator.start(CarlaSettings(seed=5)) as running:
         yield running
 
 

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
-from carla_bridge.annotation import DEFAULT_TAGS, RIDER, TWO_WHEELER_TAGS, AnnotationError, Annotator
+from carla_bridge.annotation import Annotator
+from carla_bridge.errors import AnnotationError
 from carla_bridge.frames import Box
+from carla_bridge.tags import DEFAULT_TAGS, RIDER, TWO_WHEELER_TAGS
 
 TAGS = (0, 1, 7, 8, 12, RIDER, 14, 15, 18, 19)
 

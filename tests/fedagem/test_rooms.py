@@ -9,7 +9,7 @@ import pytest
 FORBIDDEN = {
     "fedagem": ["openfl", "carla", "src"],
     "models": ["openfl", "carla", "fedagem", "src"],
-    "carla_bridge": ["torch", "torchvision", "openfl", "fedagem", "models"],
+    "carla_bridge": ["torch", "torchvision", "openfl", "models"],
 }
 
 

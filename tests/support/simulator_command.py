@@ -18,7 +18,7 @@ PATIENCE = 120.0
 @contextmanager
 def simulator(*options: str, module: str | None = None) -> Iterator["subprocess.Popen[str]"]:
     """The command, or a module of the tests in its place."""
-    program = [module] if module else ["carla_bridge.cli", "simulator"]
+    program = [module] if module else ["carla_bridge.cli.main", "simulator"]
     process = subprocess.Popen(
         [sys.executable, "-m", *program, *options],
         stdout=subprocess.PIPE,

@@ -10,10 +10,10 @@ import torch
 from openfl.federated.data.loader import DataLoader
 from torch import nn
 
+from carla_bridge.errors import StreamError
 from carla_bridge.frames import Frame, FrameSource
 from carla_bridge.snippets import SnippetError, SnippetSource, find_snippets
 from carla_bridge.stream.client import StreamClient
-from carla_bridge.stream.wire import StreamError
 from fedagem.detection.inference import ScoringBatch, score, scoring_batches
 from fedagem.detection.objective import DetectionObjective
 from fedagem.detection.samples import make_batch

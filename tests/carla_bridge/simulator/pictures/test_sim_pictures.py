@@ -6,8 +6,8 @@ import carla
 import numpy as np
 import pytest
 
-from carla_bridge.config import FleetConfig
-from carla_bridge.embedded import EmbeddedSimulator
+from carla_bridge.config.section import CarlaSettings
+from carla_bridge.fleet_process.embedded import EmbeddedSimulator
 from tests.support.carla_client import at, blueprint, connect, fresh, listening
 
 pytest_plugins = ("tests.support.simulator_servers",)
@@ -18,7 +18,7 @@ CAR_TAG = 14
 @pytest.fixture(scope="module")
 def simulator():
     """A server of this file's own, which may be left in whatever mode a test ends in."""
-    with EmbeddedSimulator.start(FleetConfig(seed=5)) as running:
+    with EmbeddedSimulator.start(CarlaSettings(seed=5)) as running:
         yield running
 
 
@@ -172,6 +172,6 @@ def film(port):
 def test_same_seed_and_commands_same_frames_bit_for_bit(client_home, isolated):
     films = []
     for seed in (2, 2):
-        with EmbeddedSimulator.start(FleetConfig(seed=seed)) as server:
+        with EmbeddedSimulator.start(CarlaSettings(seed=seed)) as server:
             films.append(isolated(film, server.port))
     assert films[0] == films[1]

@@ -6,13 +6,8 @@ import carla
 import numpy as np
 import pytest
 
-<<<<<<< HEAD:tests/carla_bridge/simulator/test_sim_client.py
-from tests.carla_bridge.simulator.client_tools import STEP, at, blueprint, connect, fresh, listening
-from tests.support.waiting import wait_for
-=======
 from tests.support.carla_client import STEP, at, blueprint, connect, fresh, listening
 from tests.support.waiting import wait_for
->>>>>>> sim:tests/carla_bridge/simulator/protocol/test_sim_client.py
 
 pytest_plugins = ("tests.support.simulator_servers",)
 CAMERAS = ("rgb", "instance_segmentation", "semantic_segmentation", "depth")

@@ -1,0 +1,74 @@
+"""`carla-bridge serve`: streams for the collaborators."""
+
+import json
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from carla_bridge.cli.options import fleet_config, report_errors, server_options
+
+
+@click.command()
+@server_options
+@click.option("--listen", metavar="HOST:PORT", help="Where collaborators connect; port 0 takes a free one.")
+@click.option(
+    "--token",
+    envvar="CARLA_BRIDGE_TOKEN",
+    show_envvar=True,
+    help="Shared secret of server and collaborators; needed to listen beyond this machine.",
+)
+@click.option("--ready-file", type=click.Path(path_type=Path), help="Write HOST:PORT here once it listens.")
+@click.option("--events", type=click.Path(path_type=Path), help="Append what happens as JSON lines.")
+@report_errors
+def serve(
+    plan: Path | None,
+    host: str | None,
+    port: int | None,
+    simulator: str | None,
+    listen: str | None,
+    token: str | None,
+    ready_file: Path | None,
+    events: Path | None,
+) -> None:
+    """Drive the plan's vehicles and serve each collaborator its vehicle's annotated frames, as they are asked for."""
+    from dataclasses import asdict
+
+    from carla_bridge.errors import ConfigError
+    from carla_bridge.fleet_process.process import FleetProcess
+    from carla_bridge.packets import Gap
+    from carla_bridge.stream.server import StreamServer, check_exposure
+
+    config = fleet_config(plan, host, port, simulator)
+    if listen is not None:
+        name, _, number = listen.rpartition(":")
+        if not name or not number.isdigit() or int(number) > 65535:
+            raise ConfigError(f"--listen is {listen!r}, not HOST:PORT")
+        stream = config.stream.model_copy(update={"host": name, "port": int(number)})
+        config = config.model_copy(update={"stream": stream})
+    check_exposure(config.stream.host, token)
+
+    def note(text: str, **details: object) -> None:
+        click.echo(text, err=True)
+        if events is not None:
+            with events.open("a") as file:
+                file.write(json.dumps({"wall_time": time.time(), "event": text, **details}) + "\n")
+
+    with FleetProcess(config, on_event=note) as fleet:
+        server = StreamServer(fleet, token)
+
+        def note_gap(gap: Gap) -> None:
+            server.retention.add_gap(gap)
+            note("gap", **asdict(gap))
+
+        fleet.on_gap(note_gap)
+        address = "{}:{}".format(*server.address)
+        names = ", ".join(vehicle.name for vehicle in config.vehicles)
+        note(f"serving {names} in {fleet.map_name} at {address}; the world waits until somebody asks")
+        if ready_file is not None:
+            part = ready_file.with_name(f".{ready_file.name}.part")
+            part.write_text(address)
+            part.replace(ready_file)
+        with suppress(KeyboardInterrupt):
+            server.run()

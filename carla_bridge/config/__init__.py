@@ -1,0 +1,1 @@
+"""What a plan says about a drive, as typed settings; needs neither CARLA nor numpy."""

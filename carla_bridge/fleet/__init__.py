@@ -1,0 +1,1 @@
+"""The client that owns a CARLA world: vehicles, cameras, traffic and walkers."""

@@ -1,0 +1,1 @@
+"""A fleet in a process that can be replaced, and the embedded simulator as another."""

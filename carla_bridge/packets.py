@@ -1,0 +1,100 @@
+"""Frames packed as bytes, the form in which they leave the fleet's process and travel over the stream.
+
+A frame is packed once, by the process that annotates it; the stream passes the bytes on without unpacking them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from carla_bridge import images
+from carla_bridge.errors import StreamError
+from carla_bridge.frames import Annotations, Frame
+
+
+@dataclass(frozen=True)
+class Packet:
+    """One annotated frame of one vehicle, packed."""
+
+    vehicle: str
+    timestamp: float
+    packed: bytes
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The world was lost and replaced before the frame at `at`; the timeline goes on, the drive does not."""
+
+    at: float
+    reason: str
+    seconds: float
+    """Wall-clock time until the fleet was driving again."""
+
+
+def encode_frame(frame: Frame, encoding: str, jpeg_quality: int) -> bytes:
+    """Pack a frame with its image as raw pixels, png or jpeg; the first two lose nothing."""
+    if encoding == "raw":
+        image = np.ascontiguousarray(frame.image).tobytes()
+    else:
+        image = images.encode(frame.image, jpeg_quality if encoding == "jpeg" else None).tobytes()
+    notes = frame.annotations
+    packed: bytes = msgpack.packb(
+        {
+            "frame": frame.frame,
+            "timestamp": frame.timestamp,
+            "vehicle": frame.vehicle,
+            "domain": frame.domain,
+            "encoding": encoding,
+            "shape": frame.image.shape[:2],
+            "image": image,
+            "boxes": notes.boxes.astype("<f4").tobytes(),
+            "labels": notes.labels.astype("<i8").tobytes(),
+            "truncated": notes.truncated.astype("?").tobytes(),
+            "pixels": notes.pixels.astype("<i8").tobytes(),
+            "object_ids": notes.object_ids.astype("<i8").tobytes(),
+        }
+    )
+    return packed
+
+
+def decode_frame(entry: dict[str, Any]) -> Frame:
+    """A frame that owns its arrays, from an unpacked message; a malformed message raises StreamError."""
+    try:
+        height, width = entry["shape"]
+        image: NDArray[np.uint8] | None
+        if entry["encoding"] == "raw":
+            image = np.frombuffer(entry["image"], np.uint8).reshape(height, width, 3).copy()
+        else:
+            image = images.decode(entry["image"])
+        if image is None or image.shape != (height, width, 3):
+            raise ValueError("the image is broken")
+        return Frame(
+            image=image,
+            frame=entry["frame"],
+            timestamp=entry["timestamp"],
+            annotations=Annotations(
+                boxes=np.frombuffer(entry["boxes"], "<f4").reshape(-1, 4).astype(np.float32),
+                labels=np.frombuffer(entry["labels"], "<i8").astype(np.int64),
+                truncated=np.frombuffer(entry["truncated"], "?").astype(np.bool_),
+                pixels=np.frombuffer(entry["pixels"], "<i8").astype(np.int64),
+                object_ids=np.frombuffer(entry["object_ids"], "<i8").astype(np.int64),
+            ),
+            vehicle=entry["vehicle"],
+            domain=entry["domain"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise StreamError(f"a frame of the stream is malformed ({error})") from error
+
+
+def unpack(packed: bytes) -> dict[str, Any]:
+    """The mapping in a packed message; anything else raises StreamError."""
+    try:
+        message = msgpack.unpackb(packed)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise StreamError(f"a message is not msgpack ({error})") from error
+    if not isinstance(message, dict):
+        raise StreamError(f"a message is a {type(message).__name__}, not a mapping")
+    return message
