@@ -1,4 +1,4 @@
-"""Recorded drives for the commands: the one place of this room that opens the bridge's snippets."""
+"""Recorded drives: found on this machine, and opened as frames that a model can be scored on."""
 
 from __future__ import annotations
 
@@ -8,16 +8,24 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from carla_bridge.snippets import SnippetError, SnippetSource, find_snippets
 from fedagem.detection.footage import NamedFrame
 from fedagem.errors import DataError
+from fedagem.tasks.data_folder import resolve_root
+
+
+def find_drives(path: str) -> list[Path]:
+    """The snippets at or below a plan's path: an absolute one, or one within the data folder."""
+    try:
+        return find_snippets(resolve_root(path))
+    except SnippetError as problem:
+        raise DataError(f"{problem}: {_remedy(path)}.") from problem
 
 
 class SnippetFrames:
     """The frames of one snippet, labelled for a model: boxes of classes that it does not know are left out."""
 
     def __init__(self, directory: Path, classes: Sequence[str] | None = None) -> None:
-        from carla_bridge.snippets import SnippetError, SnippetSource
-
         try:
             self._source = SnippetSource([directory])
         except SnippetError as error:
@@ -41,8 +49,6 @@ class SnippetFrames:
                 yield (image.width, image.height), image.annotations.boxes
 
     def __iter__(self) -> Iterator[NamedFrame]:
-        from carla_bridge.snippets import SnippetError
-
         numbers = {name: number for number, name in enumerate(self.classes)}
         relabel = np.array([numbers.get(name, -1) for name in self._source.classes], dtype=np.int64)
         try:
@@ -57,3 +63,12 @@ class SnippetFrames:
 def is_snippet(directory: Path) -> bool:
     """Whether a folder is a recorded drive and not just pictures."""
     return (directory / "annotations.json").is_file() or (directory / "annotations.jsonl").is_file()
+
+
+def _remedy(path: str) -> str:
+    given = Path(path).expanduser()
+    if given.is_absolute():
+        return "name a folder with frames and their annotations.json, such as `carla-bridge record` makes"
+    return (
+        f"set FEDAGEM_DATA to the folder that holds {given.parts[0] if given.parts else path}, or give absolute paths"
+    )

@@ -1,16 +1,9 @@
 """The settings of a driving plan: which frames each vehicle learns from, what is evaluated, and what is recorded."""
 
-from typing import Any
-
 from pydantic import Field, model_validator
 
 from fedagem.errors import PlanError
-from fedagem.settings import Settings, parse_settings
-
-
-def has_vehicles(plan: dict[str, Any]) -> bool:
-    """Whether it is a driving plan: vehicles learn from frames, driven live or replayed."""
-    return "vehicles" in plan["data_loader"]["settings"]
+from fedagem.settings import Settings
 
 
 class StreamAddress(Settings):
@@ -119,13 +112,6 @@ class WarmUp(Settings):
     """How many passes are made."""
     lr: float | None = Field(None, gt=0)
     """The learning rate to begin with; it falls by the same factor every round and ends with the plan's own."""
-
-
-def warm_up_of(plan: dict[str, Any]) -> WarmUp | None:
-    """How the plan's model is warmed up; None if it is not, or if the plan names the model to begin with."""
-    if "warm_up" not in plan or plan["task_runner"]["settings"].get("initial_model") is not None:
-        return None
-    return parse_settings(WarmUp, plan["warm_up"], "warm_up")
 
 
 class DriveSettings(Settings):

@@ -1,280 +1,192 @@
-"""Plans: reading them, changing them from the command line, and refusing what cannot work before anything starts."""
+"""A plan: everything that makes an experiment, typed, frozen and checked."""
 
 import hashlib
-import importlib.util
 import json
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from carla_bridge.config.section import CarlaSettings
 from fedagem.errors import PlanError
 from fedagem.learning.trainer import TrainingSettings
-from fedagem.plans.drive_check import check_drive
+from fedagem.plans import editing
 from fedagem.plans.driving import DriveSettings, DrivingSettings, WarmUp
-from fedagem.plans.federation import AggregatorSettings, CollaboratorSettings
+from fedagem.plans.federation import AggregatorSettings, CollaboratorSettings, FederatedTask, NetworkSettings
 from fedagem.plans.rounds import RoundSettings
-from fedagem.plans.workspace import workspace_source
-from fedagem.settings import Settings, fields_below, parse_settings, suggestion
+from fedagem.plans.schema import CLASSES, OPTIONAL_SECTIONS, SECTIONS, WHOLE_SECTIONS, settings_schema
+from fedagem.plans.templates import check_template
+from fedagem.plans.workload import DrivingWorkload, TaskWorkload, Workload
+from fedagem.settings import Settings, parse_settings, suggestion
 from fedagem.tasks.settings import StreamSettings
 
-Plan = dict[str, Any]
 
-_SECTIONS = ("aggregator", "collaborator", "data_loader", "task_runner", "assigner", "tasks", "network")
-_CLASSES = ("aggregator", "collaborator", "data_loader", "task_runner", "assigner", "network")
-"""Sections that name a class and its settings."""
-_OPTIONAL_SECTIONS = ("compression_pipeline", "straggler_handling_policy", "carla", "driving", "warm_up")
-_SCHEMAS: dict[str, type[Settings]] = {
-    "src.aggregator.StagedAggregator": AggregatorSettings,
-    "src.assigner.StagedAssigner": RoundSettings,
-    "src.collaborator.StagedCollaborator": CollaboratorSettings,
-    "src.data_loader.TaskStreamLoader": StreamSettings,
-    "src.driving_loader.DrivingLoader": DrivingSettings,
-    "src.task_runner.FedAGemTaskRunner": TrainingSettings,
-}
-_WHOLE_SECTIONS: dict[str, type[Settings]] = {"driving": DriveSettings, "warm_up": WarmUp}
-"""Sections that are settings all through."""
+@dataclass(frozen=True)
+class Plan:
+    """An experiment. It never changes: `changed` makes another plan, so two plans can be compared as they are."""
 
+    name: str = field(compare=False)
+    """What the plan is called: the name of its file."""
+    templates: Mapping[str, str]
+    """The class that does the work of each section."""
+    aggregator: AggregatorSettings
+    collaborator: CollaboratorSettings
+    network: NetworkSettings
+    rounds: RoundSettings
+    """The section `assigner`: the stages of a round and who takes part."""
+    tasks: Mapping[str, FederatedTask]
+    """The functions that stages name."""
+    training: TrainingSettings
+    """The section `task_runner`: what a client computes."""
+    data: StreamSettings | DrivingSettings
+    """The section `data_loader`: what the clients learn from."""
+    carla: CarlaSettings | None
+    """What the vehicles do, if they drive live or are recorded first."""
+    driving: DriveSettings | None
+    """What is recorded before the rounds."""
+    warm_up: WarmUp | None
+    _document: editing.Document = field(repr=False, compare=False)
+    """The YAML behind it, before what follows from other settings is filled in."""
 
-def load_plan(path: Path) -> Plan:
-    """A plan from its YAML file."""
-    try:
-        plan = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise PlanError(f"the plan {path} cannot be read: {problem.strerror}.") from problem
-    except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise PlanError(f"the plan {path} is not valid YAML: {' '.join(str(problem).split())}.") from problem
-    if not isinstance(plan, dict):
-        raise PlanError(f"the plan {path} must be a mapping of sections, not {type(plan).__name__}.")
-    return plan
+    @classmethod
+    def load(cls, path: Path) -> "Plan":
+        """The plan of a YAML file, merged with the base and checked section by section."""
+        return cls._parse(editing.load_document(path), path.stem)
 
+    @classmethod
+    def of_run(cls, path: Path, name: str) -> "Plan":
+        """The complete plan that a run's processes follow."""
+        return cls._parse(editing.read_yaml(path), name)
 
-def change_plan(plan: Plan, assignments: Iterable[str]) -> None:
-    """Apply `path.in.plan=value` assignments; the value is YAML, and the path must be one the plan can have."""
-    for assignment in assignments:
-        path, equals, text = assignment.partition("=")
-        if not equals:
-            raise PlanError(f"--set takes path.in.plan=value, not {assignment!r}.")
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError as problem:
-            raise PlanError(f"--set {assignment} is not valid YAML: {' '.join(str(problem).split())}.") from problem
-        set_in_plan(plan, path, value)
+    def changed(
+        self,
+        changes: Mapping[str, Any] | None = None,
+        assignments: Iterable[str] = (),
+        seed: int | None = None,
+        rounds: int | None = None,
+    ) -> "Plan":
+        """This plan with other settings: by dotted paths, `--set` assignments, `--seed` and `--rounds`."""
+        document = editing.with_base(self._document)
+        for path, value in (changes or {}).items():
+            editing.set_value(document, path, value)
+        editing.change(document, assignments)
+        if seed is not None or rounds is not None:
+            self._parse(document, self.name)
+        if seed is not None:
+            editing.set_seed(document, seed)
+        if rounds is not None:
+            editing.set_rounds(document, rounds)
+        return self._parse(document, self.name)
 
+    def renamed(self, name: str) -> "Plan":
+        """The same plan under another name."""
+        return replace(self, name=name)
 
-def set_in_plan(plan: Plan, path: str, value: Any) -> None:
-    """Change one setting by its dotted path; refuses a path that the plan cannot have."""
-    known = known_paths(plan)
-    if path not in known and not any(path.startswith(f"{open_path}.") for open_path in _open_paths(plan)):
-        raise PlanError(f"the plan has no {path!r}{suggestion(path, _same_end(path, known) or known)}")
-    if value is None and path in _OPTIONAL_SECTIONS:
-        del plan[path]
-        return
-    *parents, last = path.split(".")
-    section = plan
-    for depth, parent in enumerate(parents, start=1):
-        section = section.setdefault(parent, {})
-        if not isinstance(section, dict):
-            raise PlanError(f"{'.'.join(parents[:depth])} is {section!r}, so --set cannot change {path} in it.")
-    section[last] = value
+    def to_yaml(self) -> str:
+        """The complete plan, as OpenFL and the run's processes follow it."""
+        return yaml.safe_dump(editing.complete(self._document), sort_keys=False, allow_unicode=True)
 
+    @property
+    def workload(self) -> Workload:
+        """What the clients learn from."""
+        if isinstance(self.data, DrivingSettings):
+            return DrivingWorkload(self.data, self.carla)
+        return TaskWorkload(self.data)
 
-def set_seed(plan: Plan, seed: int) -> None:
-    """Make `seed` the seed of everything in the plan."""
-    for section in plan.values():
-        if isinstance(section, dict) and "seed" in section.get("settings", {}):
-            section["settings"]["seed"] = seed
+    @property
+    def seed(self) -> int:
+        """The one seed of the run."""
+        return self.data.seed
 
+    @property
+    def label(self) -> str:
+        """What a run of this plan is called in tables and legends."""
+        return self.training.label
 
-def set_rounds(plan: Plan, rounds: int) -> None:
-    """Shorten or lengthen a run; a task stream keeps its tasks and gets fewer or more rounds for each."""
-    loader = plan["data_loader"]["settings"]
-    if "rounds_per_task" in loader:
-        tasks = loader["tasks"]["count"]
-        if rounds < tasks or rounds % tasks:
-            raise PlanError(f"--rounds {rounds} cannot be shared evenly by {tasks} tasks: use a multiple of {tasks}.")
-        old, loader["rounds_per_task"] = loader["rounds_per_task"], rounds // tasks
-        for stage in plan["assigner"]["settings"]["stages"]:
-            if stage.get("every") == old:
-                stage["every"] = rounds // tasks
-        participation = plan["assigner"]["settings"].get("participation", {})
-        if participation.get("rounds_per_task") == old:
-            participation["rounds_per_task"] = rounds // tasks
-    plan["aggregator"]["settings"]["rounds_to_train"] = rounds
+    @property
+    def run_name(self) -> str:
+        """What the folder of a run is called: the plan, the method and the seed."""
+        return f"{self.name}-{self.training.short_name}-seed{self.seed}"
 
+    @property
+    def pending_warm_up(self) -> WarmUp | None:
+        """How the model is warmed up; None if it is not, or if the plan names the model to begin with."""
+        return None if self.training.initial_model is not None else self.warm_up
 
-def check_plan(plan: Plan) -> None:
-    """Refuse a plan that cannot work, in one sentence."""
-    check_sections(plan)
-    _check_rounds(plan)
-    _check_arrivals(plan)
-    _check_warm_up(plan)
-    check_drive(plan)
+    @property
+    def digest(self) -> str:
+        """A short name for the settings: the same settings, the same name, whether defaults are spelled out or not."""
+        parts = {name: part for name in self.__dataclass_fields__ if (part := getattr(self, name)) is not None}
+        sections = {name: _plain(part) for name, part in parts.items() if name not in {"name", "_document"}}
+        return digest_of(sections)
 
-
-def check_sections(plan: Plan) -> None:
-    """Refuse a plan whose sections, each for itself, cannot work."""
-    check_layout(plan, _SECTIONS)
-    for name in _CLASSES:
-        if not {"template", "settings"} <= plan[name].keys():
-            raise PlanError(f"{name} needs a template, the class that does its work, and settings.")
-    for name, section in plan.items():
-        if name not in (*_SECTIONS, *_OPTIONAL_SECTIONS):
-            raise PlanError(f"the plan has an unknown section {name!r}{suggestion(name, _SECTIONS)}")
-        template = section.get("template", "")
-        _check_template(name, template)
-        if schema := _SCHEMAS.get(template):
-            parse_settings(schema, section.get("settings", {}), f"{name}.settings")
-    _check_tasks(plan)
-
-
-def check_layout(plan: Plan, needed: Iterable[str]) -> None:
-    """Refuse a plan without the sections that are needed, or with one that is no mapping; settings may be any."""
-    for name in needed:
-        if not isinstance(plan.get(name), dict):
-            raise PlanError(f"the plan has no section {name!r}.")
-    for name, section in plan.items():
-        if not isinstance(section, dict):
-            raise PlanError(f"{name} must be a mapping, not {section!r}.")
-        if not isinstance(section.get("settings", {}), dict):
-            raise PlanError(f"{name}.settings must be a mapping, not {section['settings']!r}.")
-
-
-def collaborators(plan: Plan) -> dict[str, str]:
-    """The collaborators of a run on one machine and their data paths: clients by rank, or vehicles by name."""
-    settings = plan["data_loader"]["settings"]
-    if "vehicles" in settings:
-        return {name: name for name in settings["vehicles"]}
-    count = settings["clients"]
-    width = len(str(count))
-    return {f"client_{rank + 1:0{width}d}": str(rank) for rank in range(count)}
+    @classmethod
+    def _parse(cls, document: editing.Document, name: str) -> "Plan":
+        whole = editing.complete(document)
+        _check_layout(whole)
+        return cls(
+            name=name,
+            templates={section: whole[section]["template"] for section in CLASSES},
+            aggregator=_section(whole, "aggregator", AggregatorSettings),
+            collaborator=_section(whole, "collaborator", CollaboratorSettings),
+            network=_section(whole, "network", NetworkSettings),
+            rounds=_section(whole, "assigner", RoundSettings),
+            tasks=_tasks(whole["tasks"]),
+            training=_section(whole, "task_runner", TrainingSettings),
+            data=_section(whole, "data_loader", settings_schema("data_loader", whole["data_loader"]) or StreamSettings),
+            carla=_whole_section(whole, "carla"),
+            driving=_whole_section(whole, "driving"),
+            warm_up=_whole_section(whole, "warm_up"),
+            _document=document,
+        )
 
 
-def run_name(plan: Plan, plan_path: Path) -> str:
-    """What a run of this plan is called: the plan, the method and the seed."""
-    training = plan["task_runner"]["settings"]
-    method = training.get("method", "fedavg") + ("+fedagem" if training.get("fedagem", True) else "")
-    return f"{plan_path.stem}-{method}-seed{plan['data_loader']['settings']['seed']}"
-
-
-def digest_of(settings: dict[str, Any]) -> str:
+def digest_of(settings: Mapping[str, Any]) -> str:
     """A short name for settings: the same settings, the same name."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:10]
 
 
-def known_paths(plan: Plan) -> list[str]:
-    """Every dotted path that the plan has or could have."""
-    paths = set(_paths_in(plan, ""))
-    for name, section in plan.items():
-        schema = _SCHEMAS.get(section.get("template", "")) if isinstance(section, dict) else None
-        if schema:
-            paths.update(path for path, _ in fields_below(schema, f"{name}.settings"))
-        if name in _WHOLE_SECTIONS:
-            paths.update(path for path, _ in fields_below(_WHOLE_SECTIONS[name], name))
-    return sorted(paths)
+def _check_layout(document: editing.Document) -> None:
+    """Refuse a plan without the sections that are needed, with unknown ones, or with one that is not a mapping."""
+    for name in SECTIONS:
+        if not isinstance(document.get(name), dict):
+            raise PlanError(f"the plan has no section {name!r}.")
+    for name, section in document.items():
+        if name not in (*SECTIONS, *OPTIONAL_SECTIONS):
+            raise PlanError(f"the plan has an unknown section {name!r}{suggestion(str(name), SECTIONS)}")
+        if not isinstance(section, dict):
+            raise PlanError(f"{name} must be a mapping, not {section!r}.")
+        if not isinstance(section.get("settings", {}), dict):
+            raise PlanError(f"{name}.settings must be a mapping, not {section['settings']!r}.")
+        check_template(name, section.get("template", ""))
+    for name in CLASSES:
+        if not {"template", "settings"} <= document[name].keys():
+            raise PlanError(f"{name} needs a template, the class that does its work, and settings.")
 
 
-def _check_template(section: str, template: Any) -> None:
-    """Refuse a class that is not there; those of the workspace are looked for by name, without importing OpenFL."""
-    if not isinstance(template, str):
-        raise PlanError(f"{section}.template must be the dotted path of a class, not {template!r}.")
-    package = template.partition(".")[0]
-    if package != "src":
-        if package and importlib.util.find_spec(package) is None:
-            raise PlanError(f"{section}.template is {template!r}, but there is no package {package!r} here.")
-        return
-    module, _, name = template.removeprefix("src.").rpartition(".")
-    folder = workspace_source() / "src"
-    known = [
-        f"src.{file.stem}.{found}"
-        for file in sorted(folder.glob("*.py"))
-        for found in re.findall(r"^class ([A-Z]\w*)", file.read_text(encoding="utf-8"), re.MULTILINE)
-    ]
-    if f"src.{module}.{name}" not in known:
-        raise PlanError(f"{section}.template is {template!r}{suggestion(template, known)}")
+def _section(document: editing.Document, name: str, schema: type[Any]) -> Any:
+    return parse_settings(schema, document[name]["settings"], f"{name}.settings")
 
 
-def _check_tasks(plan: Plan) -> None:
-    """Every stage's tasks must be there and name a function."""
-    for name, task in plan["tasks"].items():
-        if name != "settings" and not (isinstance(task, dict) and isinstance(task.get("function"), str)):
+def _whole_section(document: editing.Document, name: str) -> Any:
+    return parse_settings(WHOLE_SECTIONS[name], document[name], name) if name in document else None
+
+
+def _tasks(section: Mapping[str, Any]) -> dict[str, FederatedTask]:
+    """The tasks by name; OpenFL adds an empty `settings` of its own."""
+    named = {name: task for name, task in section.items() if name != "settings"}
+    for name, task in named.items():
+        if not (isinstance(task, dict) and isinstance(task.get("function"), str)):
             raise PlanError(f"tasks.{name} must be a mapping with a function, not {task!r}.")
-    if _SCHEMAS.get(plan["assigner"]["template"]) is not RoundSettings:
-        return
-    for stage in plan["assigner"]["settings"]["stages"]:
-        for task in stage["tasks"]:
-            if task not in plan["tasks"]:
-                path = f"assigner.settings.stages ({stage['name']})"
-                raise PlanError(f"{path} names the task {task!r}{suggestion(task, plan['tasks'])}")
+    return {name: parse_settings(FederatedTask, task, f"tasks.{name}") for name, task in named.items()}
 
 
-def _check_rounds(plan: Plan) -> None:
-    rounds = plan["aggregator"].get("settings", {}).get("rounds_to_train")
-    if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
-        raise PlanError(f"aggregator.settings.rounds_to_train must be a whole number of at least 1, not {rounds!r}.")
-    loader = plan["data_loader"].get("settings", {})
-    if "rounds_per_task" in loader and rounds != loader["rounds_per_task"] * loader["tasks"]["count"]:
-        raise PlanError(
-            f"aggregator.settings.rounds_to_train is {rounds}, but {loader['tasks']['count']} tasks of "
-            f"{loader['rounds_per_task']} rounds (data_loader.settings.rounds_per_task) make "
-            f"{loader['rounds_per_task'] * loader['tasks']['count']}: make them agree, or use --rounds."
-        )
-    for stage in plan["assigner"]["settings"].get("stages", []):
-        every = stage.get("every", 1)
-        if "rounds_per_task" in loader and loader["rounds_per_task"] % every:
-            raise PlanError(
-                f"assigner.settings.stages ({stage['name']}) runs every {every} rounds, which misses ends of tasks of "
-                f"{loader['rounds_per_task']} rounds (data_loader.settings.rounds_per_task): use a divisor of it."
-            )
-
-
-def _check_arrivals(plan: Plan) -> None:
-    """Clients who come later must do so for the data and for the rounds alike."""
-    loader = plan["data_loader"].get("settings", {})
-    participation = plan["assigner"].get("settings", {}).get("participation", {})
-    for key in ("arrivals", "rounds_per_task"):
-        dealt, taking_part = loader.get(key), participation.get(key)
-        if (loader.get("arrivals") or participation.get("arrivals")) and dealt != taking_part:
-            raise PlanError(
-                f"data_loader.settings.{key} is {dealt}, but assigner.settings.participation.{key} is {taking_part}: "
-                "clients who arrive later need the same in both."
-            )
-
-
-def _check_warm_up(plan: Plan) -> None:
-    if "warm_up" not in plan:
-        return
-    chosen = parse_settings(WarmUp, plan["warm_up"], "warm_up")
-    end = plan["task_runner"]["settings"]["optimizer"]["lr"]
-    if chosen.lr is not None and not chosen.lr >= end:
-        raise PlanError(
-            f"warm_up.lr is {chosen.lr}, but it falls to task_runner.settings.optimizer.lr, {end}: "
-            "give it at least that."
-        )
-    if plan["data_loader"]["template"] != "src.driving_loader.DrivingLoader":
-        raise PlanError(
-            "warm_up is for driving plans: a benchmark's plan may name its task_runner.settings.initial_model."
-        )
-
-
-def _paths_in(node: Any, prefix: str) -> Iterable[str]:
-    if isinstance(node, dict):
-        for key, value in node.items():
-            path = f"{prefix}.{key}" if prefix else str(key)
-            yield path
-            yield from _paths_in(value, path)
-
-
-def _same_end(path: str, known: Iterable[str]) -> list[str]:
-    """Known paths to a setting of this name: who writes `settings.lr` means `settings.optimizer.lr`."""
-    return [other for other in known if other.rpartition(".")[2] == path.rpartition(".")[2]]
-
-
-def _open_paths(plan: Plan) -> list[str]:
-    """Mappings whose keys are up to whatever they configure."""
-    runner = "task_runner.settings"
-    within = ("method_settings", "model.settings", "objective.settings")
-    carla = ["carla"] if "carla" in plan else []
-    return [*(f"{runner}.{name}" for name in within), "data_loader.settings.dataset_settings", *carla]
+def _plain(part: Any) -> Any:
+    """Settings without what is at its default, as plain values."""
+    if isinstance(part, Settings):
+        return part.model_dump(mode="json", exclude_defaults=True)
+    if isinstance(part, Mapping):
+        return {key: _plain(value) for key, value in part.items()}
+    return part

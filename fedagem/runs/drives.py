@@ -1,64 +1,101 @@
-"""Frames that are recorded before the rounds begin: which drives they come from, and how a plan finds them."""
+"""Drives that are recorded before the rounds begin, and how a plan finds their frames."""
 
-import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedagem.plans.drive import is_driving, schedule_events
-from fedagem.plans.driving import DriveSettings, warm_up_of
+from carla_bridge.config.parts import VehicleSettings
+from carla_bridge.config.section import CarlaSettings
 from fedagem.errors import PlanError
-from fedagem.plans.plan import Plan
-from fedagem.runs.recorded_drive import Drive
-from fedagem.settings import parse_settings
+from fedagem.plans.driving import DriveSettings, DrivingSettings
+from fedagem.plans.plan import Plan, digest_of
+
+_SNIPPETS = "data_loader.settings.snippets"
 
 
-def drives_before(plan: Plan, name: str, live: bool) -> list[Drive]:
-    """All drives that must be recorded before the rounds; `live` where the vehicles drive while they learn."""
-    if not is_driving(plan):
+@dataclass(frozen=True)
+class Drive:
+    """A drive that is recorded once and replayed by every run that needs it."""
+
+    title: str
+    carla: CarlaSettings
+    """What is driven."""
+    seconds: float
+    jpeg_quality: int | None
+    folder: str
+    """Where recordings are kept, this one under a name that follows from its settings."""
+
+    @property
+    def place(self) -> Path:
+        """The folder of the recording: other settings, another folder."""
+        carla = self.carla.model_dump(mode="json", exclude_defaults=True)
+        recipe = {"carla": carla, "seconds": self.seconds, "jpeg_quality": self.jpeg_quality}
+        return (Path(self.folder).expanduser() / f"{self.title}-{digest_of(recipe)}").resolve()
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the recording is complete."""
+        return (self.place / "recording.json").exists()
+
+    @property
+    def has_its_own_server(self) -> bool:
+        """Whether a simulator is started for it alone; a server that was there before has one world for all."""
+        return self.carla.embedded
+
+
+def drives_before(plan: Plan, live: bool) -> list[Drive]:
+    """All drives that must be recorded before the rounds; `live` if the vehicles drive while they learn."""
+    if plan.carla is None:
         return []
-    loader, drives = plan["data_loader"]["settings"], []
+    drives = []
     if _lacks_evaluation_frames(plan):
-        drives.append(_evaluation_drive(plan, name))
-    if loader.get("stream") and not live:
-        drives.append(_training_drive(plan, name))
-    if (chosen := warm_up_of(plan)) is not None:
-        drives.append(_warm_up_drive(plan, name, chosen.seconds))
+        drives.append(_evaluation_drive(plan))
+    if _vehicles(plan).stream is not None and not live:
+        drives.append(_training_drive(plan))
+    if (chosen := plan.pending_warm_up) is not None:
+        drives.append(_warm_up_drive(plan, chosen.seconds))
     return drives
 
 
-def add_evaluation_frames(plan: Plan, name: str) -> None:
-    """Point a plan without frames to evaluate on to those of its evaluation drive."""
-    if _lacks_evaluation_frames(plan):
-        place = _evaluation_drive(plan, name).place
-        paths = {region: [str(place / vehicle) for vehicle in own] for region, own in _evaluators(plan).items()}
-        plan["data_loader"]["settings"].setdefault("evaluation", {})["paths"] = paths
+def with_evaluation_frames(plan: Plan) -> Plan:
+    """The plan with the frames of its evaluation drive, if it names none to evaluate on."""
+    if plan.carla is None or not _lacks_evaluation_frames(plan):
+        return plan
+    place = _evaluation_drive(plan).place
+    paths = {region: [str(place / vehicle) for vehicle in own] for region, own in _evaluators(plan).items()}
+    return plan.changed({"data_loader.settings.evaluation.paths": paths})
 
 
-def replay_training_frames(plan: Plan, name: str) -> None:
-    """Let the vehicles replay the recording of their drive instead of driving live."""
-    if plan["data_loader"]["settings"].get("stream"):
-        _replay(plan, _training_drive(plan, name).place, repeat=False)
+def replaying_training_frames(plan: Plan) -> Plan:
+    """The plan with vehicles that replay the recording of their drive instead of driving live."""
+    if plan.carla is None or _vehicles(plan).stream is None:
+        return plan
+    return plan.changed(_replay(plan, _training_drive(plan).place, repeat=False))
 
 
-def replay_first_region(plan: Plan, name: str, seconds: float) -> None:
-    """Let the vehicles replay their first region again and again: a drive of its own, or their first snippets."""
-    if is_driving(plan):
-        _replay(plan, _warm_up_drive(plan, name, seconds).place, repeat=True)
-        return
-    for legs in plan["data_loader"]["settings"]["snippets"].values():
-        del legs[1:]
+def first_region_replayed(plan: Plan, seconds: float) -> dict[str, Any]:
+    """Settings with which the vehicles replay their first region again and again: a drive, or their first snippets."""
+    if plan.carla is not None:
+        return _replay(plan, _warm_up_drive(plan, seconds).place, repeat=True)
+    first = {vehicle: [legs[0].model_dump()] for vehicle, legs in _vehicles(plan).snippets.items()}
+    return {_SNIPPETS: first}
+
+
+def _vehicles(plan: Plan) -> DrivingSettings:
+    assert isinstance(plan.data, DrivingSettings)
+    return plan.data
 
 
 def _lacks_evaluation_frames(plan: Plan) -> bool:
-    return not plan["data_loader"]["settings"].get("evaluation", {}).get("paths")
+    return not _vehicles(plan).evaluation.paths
 
 
-def _evaluation_drive(plan: Plan, name: str) -> Drive:
-    section = _drive_without_moves(plan, seed_offset=1)
-    section["vehicles"] = [
-        {"name": vehicle, "region": region} for region, own in _evaluators(plan).items() for vehicle in own
-    ]
-    return _drive(plan, f"{name}-evaluation", section, _settings(plan).evaluation_seconds)
+def _evaluation_drive(plan: Plan) -> Drive:
+    vehicles = tuple(
+        VehicleSettings(name=vehicle, region=region) for region, own in _evaluators(plan).items() for vehicle in own
+    )
+    carla = _drive_without_moves(plan, seed_offset=1).model_copy(update={"vehicles": vehicles})
+    return _drive(plan, "evaluation", carla, _settings(plan).evaluation_seconds)
 
 
 def _evaluators(plan: Plan) -> dict[str, list[str]]:
@@ -68,43 +105,39 @@ def _evaluators(plan: Plan) -> dict[str, list[str]]:
     return {region: [f"{region}_{number}" for number in numbers] for region in settings.evaluation_regions}
 
 
-def _training_drive(plan: Plan, name: str) -> Drive:
-    rounds, loader = plan["aggregator"]["settings"]["rounds_to_train"], plan["data_loader"]["settings"]
-    return _drive(plan, f"{name}-drive", plan["carla"], rounds * loader["seconds_per_round"])
+def _training_drive(plan: Plan) -> Drive:
+    seconds = plan.aggregator.rounds_to_train * _vehicles(plan).seconds_per_round
+    return _drive(plan, "drive", _carla(plan), seconds)
 
 
-def _warm_up_drive(plan: Plan, name: str, seconds: float) -> Drive:
-    return _drive(plan, f"{name}-warm-up", _drive_without_moves(plan, seed_offset=2), seconds)
+def _warm_up_drive(plan: Plan, seconds: float) -> Drive:
+    return _drive(plan, "warm-up", _drive_without_moves(plan, seed_offset=2), seconds)
 
 
-def _drive(plan: Plan, title: str, section: dict[str, Any], seconds: float) -> Drive:
+def _drive(plan: Plan, use: str, carla: CarlaSettings, seconds: float) -> Drive:
     settings = _settings(plan)
-    return Drive(title, section, seconds, settings.jpeg_quality, settings.snippets)
+    return Drive(f"{plan.name}-{use}", carla, seconds, settings.jpeg_quality, settings.snippets)
 
 
 def _settings(plan: Plan) -> DriveSettings:
-    if "driving" not in plan:
+    if plan.driving is None:
         raise PlanError("a plan with a carla section needs a driving section: see plan/carla.yaml.")
-    return parse_settings(DriveSettings, plan["driving"], "driving")
+    return plan.driving
 
 
-def _drive_without_moves(plan: Plan, seed_offset: int) -> dict[str, Any]:
+def _carla(plan: Plan) -> CarlaSettings:
+    assert plan.carla is not None
+    return plan.carla
+
+
+def _drive_without_moves(plan: Plan, seed_offset: int) -> CarlaSettings:
     """Another drive in the same world: the vehicles stay in their regions."""
-    section: dict[str, Any] = copy.deepcopy(plan["carla"])
-    section["schedule"] = [event for event in schedule_events(section) if "weather" in event]
-    section["seed"] = _seed(section) + seed_offset
-    return section
+    carla = _carla(plan)
+    weather = tuple(event for event in carla.schedule if event.weather is not None)
+    return carla.model_copy(update={"schedule": weather, "seed": carla.seed + seed_offset})
 
 
-def _seed(section: dict[str, Any]) -> int:
-    seed = section.get("seed", 0)
-    if not isinstance(seed, int):
-        raise PlanError(f"carla.seed must be a whole number, not {seed!r}.")
-    return seed
-
-
-def _replay(plan: Plan, place: Path, repeat: bool) -> None:
-    """Let the plan's vehicles replay a recording instead of driving live."""
-    loader = plan["data_loader"]["settings"]
-    loader.pop("stream", None)
-    loader["snippets"] = {v: [{"paths": [str(place / v)], "repeat": repeat}] for v in loader["vehicles"]}
+def _replay(plan: Plan, place: Path, repeat: bool) -> dict[str, Any]:
+    """Settings with which the plan's vehicles replay a recording instead of driving live."""
+    legs = {v: [{"paths": [str(place / v)], "repeat": repeat}] for v in _vehicles(plan).vehicles}
+    return {"data_loader.settings.stream": None, _SNIPPETS: legs}

@@ -3,12 +3,14 @@
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
-from fedagem.runs.bridge_commands import fleet_command
 from fedagem.errors import FedAGemError
-from fedagem.plans.plan import Plan, collaborators
-from fedagem.runs.processes import ProcessGroup
+from fedagem.plans.driving import DrivingSettings
+from fedagem.plans.plan import Plan
+from fedagem.runs.bridge_commands import fleet_command
 from fedagem.runs.folder import freeze_plan
+from fedagem.runs.processes import ProcessGroup
 
 _FLEET_READY = "logs/fleet.ready"
 
@@ -19,23 +21,28 @@ def start_simulation(group: ProcessGroup, workers: int = 1) -> None:
 
 
 def start_federation(group: ProcessGroup, plan: Plan) -> None:
-    """Aggregator and collaborators over mutual TLS, and the fleet where frames are driven live."""
+    """Aggregator and collaborators over mutual TLS, and the fleet if frames are driven live."""
     group.claim()
-    _prepare(group, plan)
-    if plan["data_loader"]["settings"].get("stream"):
-        _start_fleet(group, plan)
+    stream_port = _free_port() if _is_live(plan) else None
+    _prepare(group, plan, stream_port)
+    if stream_port is not None:
+        _start_fleet(group, stream_port)
     fx = str(Path(sys.executable).with_name("fx"))
     group.start("aggregator", [fx, "aggregator", "start"])
-    for name in collaborators(plan):
+    for name in plan.workload.collaborators:
         group.start(name, [fx, "collaborator", "start", "-n", name])
 
 
-def _prepare(group: ProcessGroup, plan: Plan) -> None:
+def _is_live(plan: Plan) -> bool:
+    return isinstance(plan.data, DrivingSettings) and plan.data.stream is not None
+
+
+def _prepare(group: ProcessGroup, plan: Plan, stream_port: int | None) -> None:
     """Choose free ports and, the first time, make the initial model and the certificates."""
-    plan["network"]["settings"] |= {"agg_addr": "localhost", "agg_port": _free_port()}
-    if stream := plan["data_loader"]["settings"].get("stream"):
-        stream |= {"host": "127.0.0.1", "port": _free_port()}
-    freeze_plan(group.directory, plan)
+    found: dict[str, Any] = {"network.settings.agg_addr": "localhost", "network.settings.agg_port": _free_port()}
+    if stream_port is not None:
+        found["data_loader.settings.stream"] = {"host": "127.0.0.1", "port": stream_port}
+    freeze_plan(group.directory, plan.changed(found))
     prepared = group.directory / "cert" / "prepared"
     if prepared.exists():
         return
@@ -44,11 +51,10 @@ def _prepare(group: ProcessGroup, plan: Plan) -> None:
     prepared.touch()
 
 
-def _start_fleet(group: ProcessGroup, plan: Plan) -> None:
+def _start_fleet(group: ProcessGroup, port: int) -> None:
     """Let the vehicles drive, and wait until their frames can be asked for."""
     ready = group.directory / _FLEET_READY
     ready.unlink(missing_ok=True)
-    port = plan["data_loader"]["settings"]["stream"]["port"]
     group.start("fleet", fleet_command("plan/plan.yaml", port, _FLEET_READY), service=True)
     group.wait_for_service(ready.exists)
 

@@ -1,24 +1,28 @@
-"""A run is a directory: an OpenFL workspace with the frozen plan, and everything the run leaves behind."""
+"""A run is a folder: an OpenFL workspace with the frozen plan, and everything the run leaves behind.
 
-import copy
+`plan/requested.yaml` is the complete plan that the user asked for, `plan/plan.yaml` the one that the run's processes
+follow: the same with what this start found, such as ports, recorded drives and a warmed-up model.
+"""
+
 import shutil
 from pathlib import Path
 
 import yaml
 
 from fedagem.errors import FedAGemError, PlanError
-from fedagem.plans.initial_model import locate_initial_model
-from fedagem.plans.plan import Plan, check_layout, collaborators, load_plan
+from fedagem.plans.plan import Plan
 from fedagem.plans.workspace import workspace_source
 
+_REQUESTED = "plan/requested.yaml"
+_FOLLOWED = "plan/plan.yaml"
 
-def create_run(directory: Path, plan: Plan, plan_name: str) -> None:
+
+def create_run(directory: Path, requested: Plan) -> None:
     """Lay out a new run; refuses a folder that already holds one."""
     if directory.exists() and not directory.is_dir():
         raise FedAGemError(f"{directory} is a file: choose another folder for the run (--out).")
     if directory.exists() and any(directory.iterdir()):
-        raise FedAGemError(f"{directory} exists: go on with it (--resume) or choose another folder (--out).")
-    locate_initial_model(plan)
+        raise FedAGemError(f"{directory} exists: resume it (--resume) or choose another folder (--out).")
     source = workspace_source()
     partial = directory.with_name(f".{directory.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -28,63 +32,54 @@ def create_run(directory: Path, plan: Plan, plan_name: str) -> None:
         shutil.copy(source / name, partial / name)
     for name in ("plan", "save", "logs"):
         (partial / name).mkdir()
-    members = collaborators(plan)
+    members = requested.workload.collaborators
     (partial / "plan" / "cols.yaml").write_text(yaml.safe_dump({"collaborators": list(members)}), encoding="utf-8")
     (partial / "plan" / "data.yaml").write_text(
         "".join(f"{name},{path}\n" for name, path in members.items()), encoding="utf-8"
     )
-    (partial / "plan" / "name").write_text(f"{plan_name}\n", encoding="utf-8")
-    freeze_plan(partial, plan)
+    (partial / "plan" / "name").write_text(f"{requested.name}\n", encoding="utf-8")
+    (partial / _REQUESTED).write_text(requested.to_yaml(), encoding="utf-8")
+    freeze_plan(partial, requested)
     partial.replace(directory)
 
 
 def freeze_plan(directory: Path, plan: Plan) -> None:
-    """Write down the plan that the run's processes follow, with what this start found out."""
-    (directory / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
+    """Write down the plan that the run's processes follow, with what this start found."""
+    (directory / _FOLLOWED).write_text(plan.to_yaml(), encoding="utf-8")
 
 
-def resume_run(directory: Path, plan: Plan) -> None:
+def resume_run(directory: Path, requested: Plan) -> None:
     """Go on with a run; refuses a folder that holds none, or one of another plan."""
-    frozen = directory / "plan" / "plan.yaml"
-    if not frozen.exists():
+    path = directory / _REQUESTED
+    if not path.exists():
+        if (directory / _FOLLOWED).exists():
+            raise FedAGemError(
+                f"{directory} has no {_REQUESTED}: it was made by an older version or by hand with fx, and cannot be "
+                "resumed here; start again with --out."
+            )
         raise FedAGemError(f"{directory} holds no run to resume: start it without --resume.")
-    locate_initial_model(plan)
-    if _without_address(_read_frozen(frozen)) != _without_address(plan):
+    if _read(path, requested.name) != requested:
         raise FedAGemError(
-            f"{frozen} is not the plan you gave: resume with the same plan and settings, or start anew with --out."
+            f"{path} is not the plan you gave: resume with the same plan and settings, or start again with --out."
         )
 
 
-def plan_of_run(directory: Path) -> tuple[Plan, str]:
-    """The frozen plan of a run and the plan's name."""
-    frozen = directory / "plan" / "plan.yaml"
-    if not frozen.exists():
-        raise FedAGemError(f"{directory} is not a run: it has no plan/plan.yaml.")
+def is_run(directory: Path) -> bool:
+    """Whether a folder holds a run."""
+    return (directory / _FOLLOWED).exists()
+
+
+def plan_of_run(directory: Path) -> Plan:
+    """The plan that a run's processes follow."""
+    path = directory / _FOLLOWED
+    if not path.exists():
+        raise FedAGemError(f"{directory} is not a run: it has no {_FOLLOWED}.")
     name = directory / "plan" / "name"
-    return _read_frozen(frozen), name.read_text(encoding="utf-8").strip() if name.exists() else directory.resolve().name
+    return _read(path, name.read_text(encoding="utf-8").strip() if name.exists() else directory.resolve().name)
 
 
-def _read_frozen(path: Path) -> Plan:
-    plan = load_plan(path)
+def _read(path: Path, name: str) -> Plan:
     try:
-        check_layout(plan, needed=("data_loader", "task_runner"))
+        return Plan.of_run(path, name)
     except PlanError as problem:
-        raise PlanError(f"{path} is not the plan of a run: {problem.message}") from problem
-    return plan
-
-
-def _without_address(plan: Plan) -> Plan:
-    """The plan apart from what each start on this machine finds anew: ports, evaluation frames, a warmed-up model.
-
-    A run does not go on from another model than it began with all the same: its checkpoint knows.
-    """
-    plain = copy.deepcopy(plan)
-    found = {
-        "network": ["agg_addr", "agg_port"],
-        "data_loader": ["stream", "evaluation"],
-        "task_runner": ["initial_model"],
-    }
-    for part, names in found.items():
-        for name in names:
-            plain.get(part, {}).get("settings", {}).pop(name, None)
-    return plain
+        raise PlanError(f"{path} is not the plan of a run of this version: {problem.message}") from problem

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fedagem.runs.live.many_runs import BatchView
-from fedagem.runs.federation import start_federation, start_simulation
 from fedagem.plans.plan import Plan
-from fedagem.runs.processes import ProcessGroup
-from fedagem.runs.results import rounds_in_results, write_final_results
-from fedagem.runs.folder import create_run, resume_run
+from fedagem.runs.federation import start_federation, start_simulation
+from fedagem.runs.folder import create_run, freeze_plan, is_run, resume_run
+from fedagem.runs.live.many_runs import BatchView
 from fedagem.runs.live.run_watch import RunWatch
 from fedagem.runs.parallel import Check, side_by_side
+from fedagem.runs.processes import ProcessGroup
+from fedagem.runs.results import rounds_in_results, write_final_results
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,10 @@ class Job:
     """One run: a complete plan and where it goes."""
 
     title: str
+    requested: Plan
+    """What the user asked for: a run of another plan is not resumed."""
     plan: Plan
-    plan_name: str
+    """What its processes follow: the same, with what this start found."""
     directory: Path
     federated: bool = False
     """As a real federation of `fx` processes instead of a simulation; the numbers are the same."""
@@ -31,7 +33,7 @@ class Job:
     @property
     def finished(self) -> bool:
         """Whether the results of all its rounds are there."""
-        return rounds_in_results(self.directory) >= int(self.plan["aggregator"]["settings"]["rounds_to_train"])
+        return rounds_in_results(self.directory) >= self.plan.aggregator.rounds_to_train
 
 
 def run_jobs(jobs: Sequence[Job], parallel: int) -> None:
@@ -41,19 +43,20 @@ def run_jobs(jobs: Sequence[Job], parallel: int) -> None:
     """
     for job in jobs:
         if job.finished:
-            resume_run(job.directory, job.plan)
+            resume_run(job.directory, job.requested)
     todo = list({job.directory: job for job in jobs if not job.finished}.values())
     with BatchView(len(jobs), len(jobs) - len(todo)) as view:
         side_by_side([partial(_run, job, view) for job in todo], parallel)
 
 
 def _run(job: Job, view: BatchView, check: Check) -> None:
-    rounds = job.plan["aggregator"]["settings"]["rounds_to_train"]
+    rounds = job.plan.aggregator.rounds_to_train
     with view.run(job.title, RunWatch(job.directory), rounds) as bar:
-        if (job.directory / "plan" / "plan.yaml").exists():
-            resume_run(job.directory, job.plan)
+        if is_run(job.directory):
+            resume_run(job.directory, job.requested)
         else:
-            create_run(job.directory, job.plan, job.plan_name)
+            create_run(job.directory, job.requested)
+        freeze_plan(job.directory, job.plan)
 
         def refresh() -> None:
             check()

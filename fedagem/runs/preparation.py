@@ -1,54 +1,66 @@
-"""Before the federation begins: a detector that knows the first region already, as after the paper's first 60 rounds.
+"""What happens before the rounds: drives are recorded, and the detector learns the first region.
 
-Without it a short run meets its domain shift while it is still learning the city, and what it has not learned it
-cannot forget.
+The warm-up stands for the paper's first 60 rounds. Without it a short run meets its domain shift while it is still
+learning the city, and it cannot forget what it has not learned.
 """
 
-import copy
 import os
 from pathlib import Path
+from typing import Any
 
+from fedagem.plans.driving import WarmUp
+from fedagem.plans.plan import Plan
+from fedagem.runs.drives import drives_before, first_region_replayed, replaying_training_frames, with_evaluation_frames
 from fedagem.runs.many_runs import Job, run_jobs
-from fedagem.plans.driving import WarmUp, warm_up_of
-from fedagem.plans.plan import Plan, digest_of
-from fedagem.runs.drives import replay_first_region
+from fedagem.runs.recording import record_drives
 
 
-def warm_up(plan: Plan, name: str) -> None:
-    """Train the model that the plan begins with, the first time, and point the plan to it; its drive is recorded.
+def prepare(requested: Plan, live: bool) -> Plan:
+    """Record and warm up what the plan needs before its rounds; the plan with what was found.
+
+    If the vehicles do not drive live, they replay the recording of their drive.
+    """
+    record_drives(drives_before(requested, live))
+    plan = with_evaluation_frames(requested)
+    return plan if live else replaying_training_frames(plan)
+
+
+def warm_up(plan: Plan) -> Plan:
+    """Train the model that the plan begins with, the first time; the plan with that model. Its drive is recorded.
 
     It depends on the seed and on what the methods of a comparison share, so that all of them begin with the same.
     """
-    if (chosen := warm_up_of(plan)) is None:
-        return
-    loader = plan["data_loader"]["settings"]
-    training = _training_plan(plan, name, chosen)
-    place = Path("runs").resolve() / f"{name}-warm-up-{digest_of(training)}"
-    workers = min(os.cpu_count() or 1, len(loader["vehicles"]))
-    job = Job(f"warm-up, seed {loader['seed']}", training, f"{name}-warm-up", place, workers=workers)
-    run_jobs([job], parallel=1)
-    plan["task_runner"]["settings"]["initial_model"] = str(place / "save" / "last.pbuf")
+    if (chosen := plan.pending_warm_up) is None:
+        return plan
+    training = _training_plan(plan, chosen)
+    place = Path("runs").resolve() / f"{plan.name}-warm-up-{training.digest}"
+    workers = min(os.cpu_count() or 1, len(plan.workload.collaborators))
+    run_jobs([Job(f"warm-up, seed {plan.seed}", training, training, place, workers=workers)], parallel=1)
+    return plan.changed({"task_runner.settings.initial_model": str(place / "save" / "last.pbuf")})
 
 
-def _training_plan(plan: Plan, name: str, chosen: WarmUp) -> Plan:
+def _training_plan(plan: Plan, chosen: WarmUp) -> Plan:
     """The same vehicles, network and step size; only the last model is evaluated."""
-    training = copy.deepcopy(plan)
-    replay_first_region(training, name, chosen.seconds)
-    training["data_loader"]["settings"] |= {"seconds_per_round": chosen.seconds, "epochs": 1}
-    training["aggregator"]["settings"] |= {"rounds_to_train": chosen.rounds, "snapshots": []}
-    settings = training["task_runner"]["settings"]
-    settings |= {"method": "fedavg", "fedagem": False, "buffer": {"capacity": 0}}
+    stages = [stage for stage in plan.rounds.stages if stage.rounds != "first"]
+    changes: dict[str, Any] = {
+        **first_region_replayed(plan, chosen.seconds),
+        "data_loader.settings.seconds_per_round": chosen.seconds,
+        "data_loader.settings.epochs": 1,
+        "aggregator.settings.rounds_to_train": chosen.rounds,
+        "aggregator.settings.snapshots": [],
+        "assigner.settings.stages": [
+            stage.model_dump() | ({"every": chosen.rounds} if "evaluate" in stage.tasks else {}) for stage in stages
+        ],
+        "task_runner.settings.method": "fedavg",
+        "task_runner.settings.method_settings": {},
+        "task_runner.settings.fedagem": False,
+        "task_runner.settings.buffer": {"capacity": 0},
+        "carla": None,
+        "driving": None,
+        "warm_up": None,
+    }
     if chosen.lr is not None:
-        end = settings["optimizer"]["lr"]
-        decay = (end / chosen.lr) ** (1 / max(chosen.rounds - 1, 1))
-        settings["optimizer"] |= {"lr": chosen.lr, "decay": decay}
-    for unused in ("method_settings", "buffer_gradient_samples"):
-        settings.pop(unused, None)
-    rounds = training["assigner"]["settings"]
-    rounds["stages"] = [stage for stage in rounds["stages"] if stage.get("rounds") != "first"]
-    for stage in rounds["stages"]:
-        if "evaluate" in stage["tasks"]:
-            stage["every"] = chosen.rounds
-    for section in ("carla", "driving", "warm_up"):
-        training.pop(section, None)
-    return training
+        end = plan.training.optimizer.lr
+        changes["task_runner.settings.optimizer.lr"] = chosen.lr
+        changes["task_runner.settings.optimizer.decay"] = (end / chosen.lr) ** (1 / max(chosen.rounds - 1, 1))
+    return plan.changed(changes).renamed(f"{plan.name}-warm-up")

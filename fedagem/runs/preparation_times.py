@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedagem.runs.results import read_metrics
 from fedagem.runs.folder import plan_of_run
+from fedagem.runs.results import read_metrics
 
 
 def preparation_seconds(directories: Sequence[Path]) -> dict[str, float]:

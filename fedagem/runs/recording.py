@@ -10,13 +10,13 @@ from typing import IO
 
 import yaml
 
-from fedagem.runs.bridge_commands import record_command
 from fedagem.errors import FedAGemError
-from fedagem.runs.processes import ProcessGroup
-from fedagem.runs.recorded_drive import Drive
+from fedagem.runs.bridge_commands import record_command
+from fedagem.runs.drives import Drive
 from fedagem.runs.live.recording_view import RecordingView
 from fedagem.runs.live.recording_watch import RecordingWatch
 from fedagem.runs.parallel import Check, side_by_side
+from fedagem.runs.processes import ProcessGroup
 
 _LOOK_SECONDS = 0.25
 
@@ -57,7 +57,7 @@ def _wait_for(lock: IO[str], drive: Drive, view: RecordingView, check: Check) ->
 def _let_the_bridge_record(drive: Drive, lock: IO[str], view: RecordingView, check: Check) -> None:
     """The bridge keeps the lock where this process is killed, until it has ended itself."""
     plan_file = _beside(drive, "yaml")
-    plan_file.write_text(yaml.safe_dump({"carla": drive.carla}, sort_keys=False), encoding="utf-8")
+    plan_file.write_text(yaml.safe_dump({"carla": drive.carla.model_dump(mode="json", exclude_unset=True)}, sort_keys=False), encoding="utf-8")
     command = record_command(plan_file, drive.seconds, drive.place, drive.jpeg_quality)
     with ProcessGroup(drive.place.parent) as group:
         member = group.start(drive.place.name, command, keep_open=[lock.fileno()])

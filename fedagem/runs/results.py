@@ -6,11 +6,11 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from fedagem.runs.curves import MAP, curves_of, last_evaluation, levels
-from fedagem.plans.drive import shift_round
 from fedagem.errors import FedAGemError
 from fedagem.learning.metrics import summarise
+from fedagem.plans.drive import shift_round
 from fedagem.plans.plan import Plan
+from fedagem.runs.curves import MAP, curves_of, last_evaluation, levels
 from fedagem.runs.folder import plan_of_run
 
 Row = dict[str, Any]

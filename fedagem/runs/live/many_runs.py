@@ -10,8 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, 
 from rich.table import Column
 
 from fedagem.runs.live.clients_table import clients_table
-from fedagem.runs.live.run_watch import RunWatch
 from fedagem.runs.live.progress import slow_progress
+from fedagem.runs.live.run_watch import RunWatch
 
 _TABLES = 2
 """With more runs side by side, their tables would not fit on a screen, and each has a line."""

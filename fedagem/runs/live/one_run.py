@@ -14,8 +14,8 @@ from rich.progress import (
 )
 
 from fedagem.runs.live.clients_table import clients_table
-from fedagem.runs.live.run_watch import RunWatch
 from fedagem.runs.live.progress import slow_progress
+from fedagem.runs.live.run_watch import RunWatch
 
 _CLIENTS_SHOWN = 12
 

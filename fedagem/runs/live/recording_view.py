@@ -6,9 +6,9 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column
 
-from fedagem.runs.recorded_drive import Drive
-from fedagem.runs.live.recording_watch import RecordingWatch
+from fedagem.runs.drives import Drive
 from fedagem.runs.live.progress import slow_progress
+from fedagem.runs.live.recording_watch import RecordingWatch
 
 
 class RecordingView:

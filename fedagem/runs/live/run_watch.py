@@ -7,11 +7,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from fedagem.plans.driving import has_vehicles
-from fedagem.runs.metric_names import shown_name
+from fedagem.plans.driving import DrivingSettings
 from fedagem.plans.rounds import RoundSettings
 from fedagem.runs.folder import plan_of_run
-from fedagem.settings import parse_settings
+from fedagem.runs.metric_names import shown_name
 
 
 class RunWatch:
@@ -89,8 +88,7 @@ class RunWatch:
 
     def _read_plan(self) -> None:
         """The run's own plan, which is there before its first row."""
-        plan, _ = plan_of_run(self._directory)
-        self._rounds = parse_settings(RoundSettings, plan["assigner"]["settings"], "assigner.settings")
-        self._last = plan["aggregator"]["settings"]["rounds_to_train"]
-        if has_vehicles(plan):
-            self._epochs, self.counts = plan["data_loader"]["settings"].get("epochs", 1), "frames"
+        plan = plan_of_run(self._directory)
+        self._rounds, self._last = plan.rounds, plan.aggregator.rounds_to_train
+        if isinstance(plan.data, DrivingSettings):
+            self._epochs, self.counts = plan.data.epochs, "frames"
