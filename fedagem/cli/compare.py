@@ -15,6 +15,7 @@ from fedagem.learning.methods import METHODS
 from fedagem.plans.drive import frames_per_second, is_driving
 from fedagem.plans.plan import Plan, change_plan, check_plan, check_sections, load_plan, set_rounds, set_seed
 from fedagem.plans.snippet_paths import check_snippet_paths
+from fedagem.plans.workspace import find_plan
 from fedagem.reports.comparison import comparison_table, draw_comparison, summarise_comparison
 from fedagem.reports.page import write_page
 from fedagem.runs.drives import add_evaluation_frames, drives_before, replay_training_frames
@@ -49,7 +50,7 @@ def command(
 
     Called again, it goes on where it stopped.
     """
-    plan = load_plan(plan_path)
+    plan = load_plan(find_plan(plan_path))
     change_plan(plan, assignments)
     check_sections(plan)
     if rounds is not None:

@@ -9,6 +9,7 @@ import click
 
 from fedagem.plans.plan import Plan, change_plan, check_plan, check_sections, load_plan, run_name, set_rounds, set_seed
 from fedagem.plans.snippet_paths import check_snippet_paths
+from fedagem.plans.workspace import find_plan
 from fedagem.runs.folder import create_run, resume_run
 
 
@@ -25,7 +26,7 @@ class RunRequest:
 
     def open_run(self, *checks: Callable[[Plan], None]) -> tuple[Path, Plan]:
         """The run's directory, laid out or found again, and its plan, which must pass the command's own checks too."""
-        plan = load_plan(self.plan_path)
+        plan = load_plan(find_plan(self.plan_path))
         change_plan(plan, self.assignments)
         check_sections(plan)
         if self.seed is not None:

@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 from fedagem.errors import FedAGemError
+from fedagem.plans.workspace import plan_folder
 from fedagem.runs.many_runs import run_jobs
 from fedagem.studies.comparison import compare
 from fedagem.studies.data import StudyData, data_of, fetch_missing
 from fedagem.studies.estimate import Estimator
 from fedagem.studies.report import write_report
 from fedagem.studies.runs import runs_of
-from fedagem.studies.study import load_scale, load_study, plan_folder, study_names
+from fedagem.studies.study import load_scale, load_study, study_names
 from fedagem.studies.tables import terminal_tables
 from fedagem.tasks.sources import comes_with_a_package
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-import fedagem
 from fedagem.errors import PlanError
 from fedagem.settings import parse_settings, suggestion
 from fedagem.studies.setting_paths import overlap
@@ -101,11 +100,6 @@ class Study:
     notes: str = ""
     plots: list[str] = field(default_factory=lambda: ["progress"])
     """`progress` (Acc and Fgt by task), `first_task`, `current_task`."""
-
-
-def plan_folder() -> Path:
-    """Where plans and studies are."""
-    return Path(fedagem.__file__).resolve().parent.parent / "plan"
 
 
 def study_names(folder: Path) -> list[str]:

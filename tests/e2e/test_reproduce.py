@@ -15,10 +15,11 @@ import yaml
 from click.testing import CliRunner
 
 from fedagem.cli import reproduce
+from fedagem.plans.workspace import plan_folder
 from fedagem.runs.many_runs import run_jobs
 from fedagem.studies.estimate import Estimator
 from fedagem.studies.runs import runs_of
-from fedagem.studies.study import load_study, plan_folder, study_names
+from fedagem.studies.study import load_study, study_names
 from tests.support.waiting import wait_for
 
 SCALES = {
