@@ -1,16 +1,16 @@
 """The options that every command that runs a plan shares."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedagem.plans.plan import Plan, change_plan, check_plan, check_sections, load_plan, run_name, set_rounds, set_seed
-from fedagem.plans.snippet_paths import check_snippet_paths
-from fedagem.plans.workspace import find_plan
-from fedagem.runs.folder import create_run, resume_run
+if TYPE_CHECKING:
+    from fedagem.plans.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,19 @@ class RunRequest:
 
     def open_run(self, *checks: Callable[[Plan], None]) -> tuple[Path, Plan]:
         """The run's directory, laid out or found again, and its plan, which must pass the command's own checks too."""
+        from fedagem.plans.plan import (
+            change_plan,
+            check_plan,
+            check_sections,
+            load_plan,
+            run_name,
+            set_rounds,
+            set_seed,
+        )
+        from fedagem.plans.snippet_paths import check_snippet_paths
+        from fedagem.plans.workspace import find_plan
+        from fedagem.runs.folder import create_run, resume_run
+
         plan = load_plan(find_plan(self.plan_path))
         change_plan(plan, self.assignments)
         check_sections(plan)

@@ -2,21 +2,22 @@
 
 import click
 
-from fedagem.cli.finish import finish_run, interrupted
 from fedagem.cli.options import RunRequest, run_options
-from fedagem.plans.drive import is_driving
-from fedagem.runs.drives import add_evaluation_frames, drives_before
-from fedagem.runs.federation import start_federation
-from fedagem.runs.live.one_run import LiveView
-from fedagem.runs.preparation import warm_up
-from fedagem.runs.processes import ProcessGroup
-from fedagem.runs.recording import record_drives
 
 
 @click.command(name="run")
 @run_options
 def command(request: RunRequest) -> None:
     """Run PLAN as a federation of `fx` processes over mutual TLS on this machine, with its simulator and fleet."""
+    from fedagem.cli.finish import finish_run, interrupted
+    from fedagem.plans.drive import is_driving
+    from fedagem.runs.drives import add_evaluation_frames, drives_before
+    from fedagem.runs.federation import start_federation
+    from fedagem.runs.live.one_run import LiveView
+    from fedagem.runs.preparation import warm_up
+    from fedagem.runs.processes import ProcessGroup
+    from fedagem.runs.recording import record_drives
+
     directory, plan = request.open_run()
     rounds = plan["aggregator"]["settings"]["rounds_to_train"]
     try:
