@@ -10,6 +10,7 @@ import click
 from carla_bridge.config import FleetConfig
 from carla_bridge.errors import BridgeError
 from carla_bridge.plan_section import parse_config, read_plan
+from carla_bridge.requirements import require_client, require_simulator
 from carla_bridge.signals import termination_raises
 from carla_bridge.snippets import SnippetError
 
@@ -34,7 +35,7 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def fleet_config(
     plan: Path | None, host: str | None, port: int | None, simulator: str | None, **settings: Any
 ) -> FleetConfig:
-    """The plan's section with what the command line says on top, checked as a whole."""
+    """The plan's section with what the command line says on top, checked as a whole and ready to be driven."""
     section = read_plan(plan) if plan is not None else {}
     if host is not None and simulator is not None:
         raise click.UsageError("--host and --simulator exclude each other.")
@@ -43,7 +44,11 @@ def fleet_config(
     if simulator is not None:
         section = {**section, "host": None, "port": None}
     given = {"host": host, "port": port, "simulator": simulator, **settings}
-    return parse_config({**section, **{key: value for key, value in given.items() if value is not None}})
+    config = parse_config({**section, **{key: value for key, value in given.items() if value is not None}})
+    require_client()
+    if config.server.embedded:
+        require_simulator()
+    return config
 
 
 def one_sentence(command: Callable[P, R]) -> Callable[P, R]:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from carla_bridge.errors import BridgeError
+from carla_bridge.requirements import require_simulator
+
 if TYPE_CHECKING:
     from carla_bridge.simulator.server import SimulatorServer
 
@@ -32,6 +35,10 @@ def simulator(host: str, port: int, seed: int) -> None:
 
     Any CARLA client script that stays within the supported API works against it. Stop it with Ctrl-C or SIGTERM.
     """
+    try:
+        require_simulator()
+    except BridgeError as error:
+        raise click.ClickException(str(error)) from error
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the event loop handles both
     try:
         logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")

@@ -29,9 +29,12 @@ def command(request: RunRequest, workers: int | None) -> None:
     from fedagem.runs.live.one_run import LiveView
     from fedagem.runs.preparation import warm_up
     from fedagem.runs.processes import ProcessGroup
-    from fedagem.runs.recording import record_drives
+    from fedagem.runs.recording import check_recordable, record_drives
 
-    directory, plan = request.open_run(check_stream)
+    def check_drives(plan: Plan) -> None:
+        check_recordable(drives_before(plan, request.plan_path.stem, live=True))
+
+    directory, plan = request.open_run(check_stream, check_drives)
     rounds = plan["aggregator"]["settings"]["rounds_to_train"]
     workers = workers or _workers_that_pay_off(plan)
     try:

@@ -4,7 +4,7 @@ import socket
 import sys
 from pathlib import Path
 
-from fedagem.runs.bridge_commands import fleet_command
+from fedagem.runs.bridge_commands import check_bridge, fleet_command
 from fedagem.errors import FedAGemError
 from fedagem.plans.plan import Plan, collaborators
 from fedagem.runs.processes import ProcessGroup
@@ -28,6 +28,12 @@ def start_federation(group: ProcessGroup, plan: Plan) -> None:
     group.start("aggregator", [fx, "aggregator", "start"])
     for name in collaborators(plan):
         group.start(name, [fx, "collaborator", "start", "-n", name])
+
+
+def check_fleet(plan: Plan) -> None:
+    """Refuse a federation that drives live if the packages are missing that driving needs."""
+    if plan["data_loader"]["settings"].get("stream"):
+        check_bridge([plan["carla"]])
 
 
 def _prepare(group: ProcessGroup, plan: Plan) -> None:
