@@ -8,11 +8,11 @@ STAMP := $(VENV)/.installed
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml setup.py constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 10) <= v <= (3, 12) else f"Python 3.10 to 3.12 is needed, this is {v[0]}.{v[1]}: run make PYTHON=python3.11")'
 	@test -e $(STAMP) || $(PYTHON) -c 'import shutil, sys; free = shutil.disk_usage(".").free / 1e9; sys.exit(0 if free >= 8 else f"8 GB of free disk are needed to install, here are {free:.1f}: make room, then run make again")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,text]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[carla,text,vit,dev]'
 	touch $(STAMP)
 
 # FedAvg against DER + Fed-A-GEM on the same drive, each as a real federation; called again, it goes on or shows it again.

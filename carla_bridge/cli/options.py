@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import click
 
 from carla_bridge.errors import BridgeError, SnippetError
+from carla_bridge.requirements import require_client, require_simulator
 from carla_bridge.termination import termination_raises
 
 if TYPE_CHECKING:
@@ -48,7 +49,11 @@ def fleet_config(
     if simulator is not None:
         section = {**section, "host": None, "port": None}
     given = {"host": host, "port": port, "simulator": simulator, **settings}
-    return parse_config({**section, **{key: value for key, value in given.items() if value is not None}})
+    config = parse_config({**section, **{key: value for key, value in given.items() if value is not None}})
+    require_client()
+    if config.embedded:
+        require_simulator()
+    return config
 
 
 def report_errors(command: Callable[P, R]) -> Callable[P, R]:

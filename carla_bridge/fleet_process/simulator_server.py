@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from carla_bridge.errors import BridgeError
+from carla_bridge.requirements import require_simulator
 
 if TYPE_CHECKING:
     from carla_bridge.simulator.server import SimulatorServer
@@ -29,6 +30,7 @@ STOP_SECONDS = 15.0
 
 def serve_simulator(host: str, port: int, seed: int) -> None:
     """Listen until SIGINT or SIGTERM; port 0 takes free ports, which the first line of output names."""
+    require_simulator()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the event loop handles both
     try:
         logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")

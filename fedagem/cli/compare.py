@@ -1,27 +1,20 @@
 """`fedagem compare`: one plan under several methods and seeds, all on the same frames."""
 
+from __future__ import annotations
+
 import copy
 import inspect
 import json
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
-from fedagem.cli.finish import illustrate_run
 from fedagem.errors import FedAGemError, PlanError
-from fedagem.learning.methods import METHODS
-from fedagem.plans.drive import frames_per_second, is_driving
-from fedagem.plans.plan import Plan, change_plan, check_plan, check_sections, load_plan, set_rounds, set_seed
-from fedagem.plans.snippet_paths import check_snippet_paths
-from fedagem.reports.comparison import comparison_table, draw_comparison, summarise_comparison
-from fedagem.reports.page import write_page
-from fedagem.runs.drives import add_evaluation_frames, drives_before, replay_training_frames
-from fedagem.runs.many_runs import Job, run_jobs
-from fedagem.runs.preparation import warm_up
-from fedagem.runs.recording import record_drives
-from fedagem.settings import suggestion
+
+if TYPE_CHECKING:
+    from fedagem.plans.plan import Plan
 
 _METHODS = "fedavg,der,der+fedagem"
 
@@ -49,7 +42,16 @@ def command(
 
     Called again, it goes on where it stopped.
     """
-    plan = load_plan(plan_path)
+    from fedagem.plans.drive import is_driving
+    from fedagem.plans.plan import change_plan, check_plan, check_sections, load_plan, set_rounds, set_seed
+    from fedagem.plans.snippet_paths import check_snippet_paths
+    from fedagem.plans.workspace import find_plan
+    from fedagem.runs.drives import add_evaluation_frames, drives_before, replay_training_frames
+    from fedagem.runs.many_runs import Job, run_jobs
+    from fedagem.runs.preparation import warm_up
+    from fedagem.runs.recording import record_drives
+
+    plan = load_plan(find_plan(plan_path))
     change_plan(plan, assignments)
     check_sections(plan)
     if rounds is not None:
@@ -79,22 +81,14 @@ def command(
     except KeyboardInterrupt:
         click.echo("Stopped; nothing is lost. The same command goes on from here.", err=True)
         raise SystemExit(130) from None
-    directories = [job.directory for job in work]
-    for directory in directories:
-        if not (directory / "report.html").exists():
-            illustrate_run(directory)
-    summary = summarise_comparison(directories)
-    (out / "comparison.json").write_text(json.dumps(summary, indent=2), encoding="utf-8")
-    pictures = draw_comparison(directories, out)
-    page = write_page(directories, out / "report.html")
-    console = Console()
-    console.print(comparison_table(summary))
-    for path in (*pictures, out / "comparison.json", page):
-        console.print(f"wrote {path}")
+    _present([job.directory for job in work], out)
 
 
 def method_assignments(name: str) -> tuple[str, ...]:
     """`der+fedagem` as changes to a plan."""
+    from fedagem.learning.methods import METHODS
+    from fedagem.settings import suggestion
+
     method, _, extra = name.partition("+")
     if method not in METHODS or extra not in {"", "fedagem"}:
         known = [*METHODS, *(f"{method}+fedagem" for method in METHODS)]
@@ -110,11 +104,36 @@ def _check_folder(out: Path) -> None:
             raise FedAGemError(f"{place} is a file: choose another folder for the comparison (--out).")
 
 
+def _present(directories: list[Path], out: Path) -> None:
+    """Finish the pages of the runs, then write and show what compares them."""
+    from rich.console import Console
+
+    from fedagem.cli.finish import illustrate_run
+    from fedagem.reports.comparison import comparison_table, draw_comparison, summarise_comparison
+    from fedagem.reports.page import write_page
+
+    for directory in directories:
+        if not (directory / "report.html").exists():
+            illustrate_run(directory)
+    summary = summarise_comparison(directories)
+    (out / "comparison.json").write_text(json.dumps(summary, indent=2), encoding="utf-8")
+    pictures = draw_comparison(directories, out)
+    page = write_page(directories, out / "report.html")
+    console = Console()
+    console.print(comparison_table(summary))
+    for path in (*pictures, out / "comparison.json", page):
+        console.print(f"wrote {path}")
+
+
 def _variant(plan: Plan, changes: tuple[str, ...]) -> Plan:
     """The plan of one method, without settings of other methods.
 
     Ideal gets a buffer that holds everything a client will ever see.
     """
+    from fedagem.learning.methods import METHODS
+    from fedagem.plans.drive import frames_per_second
+    from fedagem.plans.plan import change_plan, check_plan
+
     variant = copy.deepcopy(plan)
     change_plan(variant, changes)
     training, loader = variant["task_runner"]["settings"], variant["data_loader"]["settings"]

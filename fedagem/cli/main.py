@@ -1,4 +1,7 @@
-"""The `fedagem` command; each subcommand lives in a file of its own and is imported only when it is used."""
+"""The `fedagem` command; each subcommand is a file that is imported only when it is used.
+
+Those files import click and little else before their command runs, so that help and mistakes are answered at once.
+"""
 
 import importlib
 from typing import Any
@@ -6,8 +9,6 @@ from typing import Any
 import click
 
 from fedagem.errors import FedAGemError
-from fedagem.runs.processes import stop_on_sigterm
-from fedagem.system import check_torch_pair
 
 COMMANDS = ("simulate", "run", "report", "reproduce", "evaluate", "detect", "anchors", "compare")
 
@@ -19,7 +20,6 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        check_torch_pair()
         command: click.Command = importlib.import_module(f"fedagem.cli.{cmd_name}").command
         return command
 
@@ -37,4 +37,8 @@ class _LazyGroup(click.Group):
 @click.version_option(package_name="fedagem")
 def main() -> None:
     """Fed-A-GEM: continual federated learning that does not forget, on OpenFL and CARLA."""
+    from fedagem.runs.processes import stop_on_sigterm
+    from fedagem.system import check_torch_pair
+
     stop_on_sigterm()
+    check_torch_pair()

@@ -1,15 +1,16 @@
 """The options that every command that runs a plan shares."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedagem.plans.plan import Plan, change_plan, check_plan, check_sections, load_plan, run_name, set_rounds, set_seed
-from fedagem.plans.snippet_paths import check_snippet_paths
-from fedagem.runs.folder import create_run, resume_run
+if TYPE_CHECKING:
+    from fedagem.plans.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -25,20 +26,22 @@ class RunRequest:
 
     def open_run(self, *checks: Callable[[Plan], None]) -> tuple[Path, Plan]:
         """The run's directory, laid out or found again, and its plan, which must pass the command's own checks too."""
-        plan = load_plan(self.plan_path)
-        change_plan(plan, self.assignments)
-        check_sections(plan)
-        if self.seed is not None:
-            set_seed(plan, self.seed)
-        if self.rounds is not None:
-            set_rounds(plan, self.rounds)
+        from fedagem.plans.checks import check_plan, check_snippet_paths
+        from fedagem.plans.initial_model import with_located_model
+        from fedagem.plans.plan import Plan
+        from fedagem.plans.workspace import find_plan
+        from fedagem.runs.folder import create_run, resume_run
+
+        loaded = Plan.load(find_plan(self.plan_path))
+        plan = loaded.changed(assignments=self.assignments, seed=self.seed, rounds=self.rounds)
         for check in (check_plan, check_snippet_paths, *checks):
             check(plan)
-        directory = self.out or Path("runs") / run_name(plan, self.plan_path)
+        plan = with_located_model(plan)
+        directory = self.out or Path("runs") / plan.run_name
         if self.resume:
             resume_run(directory, plan)
         else:
-            create_run(directory, plan, self.plan_path.stem)
+            create_run(directory, plan)
         return directory, plan
 
 

@@ -6,12 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from fedagem.errors import FedAGemError
-from fedagem.reports.presentation import pages_of, pictures_of, tables_of
-from fedagem.reports.tables import label_of
-from fedagem.runs.results import write_results
 
 
 @click.command(name="report")
@@ -23,6 +19,12 @@ def command(runs: tuple[Path, ...], out: Path) -> None:
     A folder that holds runs, such as that of a comparison or of studies, stands for all of them. Every plan gets a page
     of its own, and runs that have measured nothing yet are left out.
     """
+    from rich.console import Console
+
+    from fedagem.reports.presentation import pages_of, pictures_of, tables_of
+    from fedagem.reports.tables import label_of
+    from fedagem.runs.results import write_results
+
     directories = list(dict.fromkeys(run for folder in runs for run in _runs_in(folder)))
     results = {directory: write_results(directory) for directory in _begun(directories)}
     illustrations = [*pictures_of(results, out), *pages_of(results, out)]

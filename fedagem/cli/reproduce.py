@@ -1,24 +1,19 @@
 """`fedagem reproduce`: the paper's tables and figures, each from one command."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from fedagem.errors import FedAGemError
-from fedagem.runs.many_runs import run_jobs
-from fedagem.studies.comparison import compare
-from fedagem.studies.data import StudyData, data_of, fetch_missing
-from fedagem.studies.estimate import Estimator
-from fedagem.studies.report import write_report
-from fedagem.studies.runs import runs_of
-from fedagem.studies.study import load_scale, load_study, plan_folder, study_names
-from fedagem.studies.tables import terminal_tables
-from fedagem.tasks.sources import comes_with_a_package
+
+if TYPE_CHECKING:
+    from fedagem.studies.data import StudyData
 
 SCALES = ("smoke", "paper")
 
@@ -44,6 +39,17 @@ def command(
 
     Finished runs are kept and stopped ones go on, so the same command again continues where it was.
     """
+    from rich.console import Console
+
+    from fedagem.plans.workspace import plan_folder
+    from fedagem.runs.many_runs import run_jobs
+    from fedagem.studies.comparison import compare
+    from fedagem.studies.data import fetch_missing
+    from fedagem.studies.report import write_report
+    from fedagem.studies.runs import runs_of
+    from fedagem.studies.study import load_scale, load_study, study_names
+    from fedagem.studies.tables import terminal_tables
+
     folder, jobs = plan_folder(), jobs or os.cpu_count() or 1
     if show_list:
         _print_list(folder, seeds, jobs, out)
@@ -76,6 +82,14 @@ def command(
 
 def _print_list(folder: Path, seeds: int, jobs: int, out: Path) -> None:
     """All studies, with the data they need, where it is looked for, and the time they would take."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from fedagem.studies.data import data_of
+    from fedagem.studies.estimate import Estimator
+    from fedagem.studies.runs import runs_of
+    from fedagem.studies.study import load_study, study_names
+
     table = Table(title=f"Studies, with {seeds} seeds and {jobs} runs side by side")
     table.add_column("study", no_wrap=True)
     for heading in ("paper", "needs", "runs", *SCALES):
@@ -99,6 +113,8 @@ def _print_list(folder: Path, seeds: int, jobs: int, out: Path) -> None:
 
 def _whereabouts(data: StudyData) -> str:
     """Whether a data set is there; of one that is not, what is missing."""
+    from fedagem.tasks.sources import comes_with_a_package
+
     if comes_with_a_package(data.dataset):
         return f"{data.dataset}: installed with the packages"
     missing = data.missing()

@@ -1,20 +1,16 @@
 """`fedagem simulate`: the whole federation on this machine, without sockets."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 import click
 
-from fedagem.cli.finish import finish_run, interrupted
 from fedagem.cli.options import RunRequest, run_options
-from fedagem.plans.drive import check_stream, is_driving
-from fedagem.plans.plan import Plan, collaborators
-from fedagem.runs.drives import add_evaluation_frames, drives_before
-from fedagem.runs.federation import start_simulation
-from fedagem.runs.folder import freeze_plan
-from fedagem.runs.live.one_run import LiveView
-from fedagem.runs.preparation import warm_up
-from fedagem.runs.processes import ProcessGroup
-from fedagem.runs.recording import record_drives
+
+if TYPE_CHECKING:
+    from fedagem.plans.plan import Plan
 
 _TURNS_THAT_PAY_OFF = 200
 _MOST_WORKERS = 4
@@ -25,7 +21,20 @@ _MOST_WORKERS = 4
 @run_options
 def command(request: RunRequest, workers: int | None) -> None:
     """Run PLAN without sockets: same plan and seed, same numbers as `fedagem run`, with any number of workers."""
-    directory, plan = request.open_run(check_stream)
+    from fedagem.cli.finish import finish_run, interrupted
+    from fedagem.plans.drive import check_stream, is_driving
+    from fedagem.runs.drives import add_evaluation_frames, drives_before
+    from fedagem.runs.federation import start_simulation
+    from fedagem.runs.folder import freeze_plan
+    from fedagem.runs.live.one_run import LiveView
+    from fedagem.runs.preparation import warm_up
+    from fedagem.runs.processes import ProcessGroup
+    from fedagem.runs.recording import check_recordable, record_drives
+
+    def check_drives(plan: Plan) -> None:
+        check_recordable(drives_before(plan, request.plan_path.stem, live=True))
+
+    directory, plan = request.open_run(check_stream, check_drives)
     rounds = plan["aggregator"]["settings"]["rounds_to_train"]
     workers = workers or _workers_that_pay_off(plan)
     try:
@@ -44,6 +53,8 @@ def command(request: RunRequest, workers: int | None) -> None:
 
 def _workers_that_pay_off(plan: Plan) -> int:
     """One per core for benchmarks, up to a few, because each holds the data set; short runs end before they pay off."""
+    from fedagem.plans.plan import collaborators
+
     clients = len(collaborators(plan))
     turns = plan["aggregator"]["settings"]["rounds_to_train"] * clients
     if plan["data_loader"]["template"] != "src.data_loader.TaskStreamLoader" or turns < _TURNS_THAT_PAY_OFF:

@@ -1,9 +1,26 @@
 """The `carla-bridge` command, through which alone CARLA is reached."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
+from carla_bridge.config.section import CarlaSettings
+from carla_bridge.errors import BridgeError
+from carla_bridge.requirements import require_client, require_simulator
+from fedagem.errors import FedAGemError
+
 _BRIDGE = str(Path(sys.executable).with_name("carla-bridge"))
+
+
+def check_bridge(sections: Iterable[CarlaSettings]) -> None:
+    """Refuse to start it without the packages that it needs for these `carla` sections."""
+    try:
+        for section in sections:
+            require_client()
+            if section.embedded:
+                require_simulator()
+    except BridgeError as problem:
+        raise FedAGemError(f"{problem}.") from problem
 
 
 def fleet_command(plan_file: str, port: int, ready_file: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from fedagem.errors import FedAGemError
 from fedagem.plans.driving import DrivingSettings
 from fedagem.plans.plan import Plan
-from fedagem.runs.bridge_commands import fleet_command
+from fedagem.runs.bridge_commands import check_bridge, fleet_command
 from fedagem.runs.folder import freeze_plan
 from fedagem.runs.processes import ProcessGroup
 
@@ -31,6 +31,12 @@ def start_federation(group: ProcessGroup, plan: Plan) -> None:
     group.start("aggregator", [fx, "aggregator", "start"])
     for name in plan.workload.collaborators:
         group.start(name, [fx, "collaborator", "start", "-n", name])
+
+
+def check_fleet(plan: Plan) -> None:
+    """Refuse a federation that drives live if the packages are missing that driving needs."""
+    if _is_live(plan) and plan.carla is not None:
+        check_bridge([plan.carla])
 
 
 def _is_live(plan: Plan) -> bool:

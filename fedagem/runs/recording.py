@@ -11,7 +11,7 @@ from typing import IO
 import yaml
 
 from fedagem.errors import FedAGemError
-from fedagem.runs.bridge_commands import record_command
+from fedagem.runs.bridge_commands import check_bridge, record_command
 from fedagem.runs.drives import Drive
 from fedagem.runs.live.recording_view import RecordingView
 from fedagem.runs.live.recording_watch import RecordingWatch
@@ -26,12 +26,18 @@ def record_drives(drives: Sequence[Drive]) -> None:
 
     The first that fails, or an interrupt, ends the others in good order; what they have recorded is kept.
     """
+    check_recordable(drives)
     missing = sorted((drive for drive in drives if not drive.recorded), key=lambda drive: drive.seconds, reverse=True)
     if not missing:
         return
     alone = not all(drive.has_its_own_server for drive in missing)
     with RecordingView(missing) as view:
         side_by_side([partial(_record, drive, view) for drive in missing], 1 if alone else os.cpu_count() or 1)
+
+
+def check_recordable(drives: Sequence[Drive]) -> None:
+    """Refuse drives that are not recorded yet if the packages are missing that driving needs."""
+    check_bridge(drive.carla for drive in drives if not drive.recorded)
 
 
 def _record(drive: Drive, view: RecordingView, check: Check) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 from pydantic import Field
 
-import fedagem
 from fedagem.errors import PlanError
 from fedagem.settings import Settings, parse_settings, suggestion
 from fedagem.studies.setting_paths import overlap
@@ -98,11 +97,6 @@ class Study(Settings):
     notes: str = ""
     plots: list[str] = Field(default_factory=lambda: ["progress"])
     """`progress` (Acc and Fgt by task), `first_task`, `current_task`."""
-
-
-def plan_folder() -> Path:
-    """Where plans and studies are."""
-    return Path(fedagem.__file__).resolve().parent.parent / "plan"
 
 
 def study_names(folder: Path) -> list[str]:

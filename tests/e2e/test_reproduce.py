@@ -15,10 +15,11 @@ import yaml
 from click.testing import CliRunner
 
 from fedagem.cli import reproduce
+from fedagem.plans.workspace import plan_folder
 from fedagem.runs.many_runs import run_jobs
 from fedagem.studies.estimate import Estimator
 from fedagem.studies.runs import runs_of
-from fedagem.studies.study import load_study, plan_folder, study_names
+from fedagem.studies.study import load_study, study_names
 from tests.support.waiting import wait_for
 
 SCALES = {
@@ -64,7 +65,7 @@ def finished(folder, tmp_path_factory):
     """The study, run once from beginning to end by the command."""
     out = tmp_path_factory.mktemp("studies")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reproduce, "plan_folder", lambda: folder)
+        patch.setattr("fedagem.plans.workspace.plan_folder", lambda: folder)
         arguments = ["tiny", "--seeds", "1", "--jobs", "2", "--out", str(out)]
         result = CliRunner().invoke(reproduce.command, arguments, env={"COLUMNS": "200"}, catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -116,8 +117,8 @@ def test_finished_runs_are_not_run_again(finished, folder, monkeypatch):
 def stop(folder, tmp_path):
     """Starts the study or goes on with it, and stops it as soon as a run has come past its first round."""
     script = (
-        "import pathlib, sys; from fedagem.cli import reproduce; folder = pathlib.Path(sys.argv.pop()); "
-        "reproduce.plan_folder = lambda: folder; reproduce.command()"
+        "import pathlib, sys; from fedagem.cli import reproduce; from fedagem.plans import workspace; "
+        "folder = pathlib.Path(sys.argv.pop()); workspace.plan_folder = lambda: folder; reproduce.command()"
     )
     arguments = ["tiny", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path), str(folder)]
 
@@ -158,7 +159,7 @@ def test_a_stopped_study_goes_on_with_the_same_numbers(finished, folder, tmp_pat
 
 
 def test_a_run_that_cannot_start_ends_the_study_in_one_sentence(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(reproduce, "plan_folder", lambda: folder)
+    monkeypatch.setattr("fedagem.plans.workspace.plan_folder", lambda: folder)
     settings = ["data_loader.settings.dataset=image_folder", f"data_loader.settings.root={tmp_path}"]
     options = [part for setting in settings for part in ("--set", setting)]
     arguments = ["tiny", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "out"), *options]
@@ -170,7 +171,7 @@ def test_a_run_that_cannot_start_ends_the_study_in_one_sentence(folder, tmp_path
 
 
 def test_a_file_is_no_place_for_a_study(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(reproduce, "plan_folder", lambda: folder)
+    monkeypatch.setattr("fedagem.plans.workspace.plan_folder", lambda: folder)
     (tmp_path / "out").write_text("mine")
     result = CliRunner().invoke(reproduce.command, ["tiny", "--out", str(tmp_path / "out")])
     assert result.exit_code == 2
@@ -184,7 +185,7 @@ def test_without_a_study_the_command_names_them():
 
 
 def test_the_list_says_what_each_study_needs(folder, monkeypatch):
-    monkeypatch.setattr(reproduce, "plan_folder", lambda: folder)
+    monkeypatch.setattr("fedagem.plans.workspace.plan_folder", lambda: folder)
     result = CliRunner().invoke(reproduce.command, ["--list"], env={"COLUMNS": "200"}, catch_exceptions=False)
     assert result.exit_code == 0
     assert "tiny" in result.output
@@ -211,8 +212,8 @@ def test_the_list_is_whole_in_a_narrow_terminal_and_says_found_only_of_data_that
 
 def test_the_command_of_a_report_can_be_pasted_into_a_shell(finished, folder, monkeypatch):
     out, _ = finished
-    monkeypatch.setattr(reproduce, "plan_folder", lambda: folder)
-    monkeypatch.setattr(reproduce, "run_jobs", lambda *_: None)
+    monkeypatch.setattr("fedagem.plans.workspace.plan_folder", lambda: folder)
+    monkeypatch.setattr("fedagem.runs.many_runs.run_jobs", lambda *_: None)
     assignment = "task_runner.settings.optimizer={lr: 0.2}"
     arguments = ["tiny", "--seeds", "1", "--out", str(out / "pasted"), "--set", assignment]
     assert CliRunner().invoke(reproduce.command, arguments, catch_exceptions=False).exit_code == 0
@@ -224,8 +225,8 @@ def test_the_report_leaves_out_what_was_set_on_the_command_line(finished, folder
     out, _ = finished
     said = (out / "tiny-smoke" / "report.md").read_text()
     assert "`data_loader.settings.test_samples=40`" in said
-    monkeypatch.setattr(reproduce, "plan_folder", lambda: folder)
-    monkeypatch.setattr(reproduce, "run_jobs", lambda *_: None)
+    monkeypatch.setattr("fedagem.plans.workspace.plan_folder", lambda: folder)
+    monkeypatch.setattr("fedagem.runs.many_runs.run_jobs", lambda *_: None)
     arguments = ["tiny", "--seeds", "1", "--out", str(out / "other"), "--set", "data_loader.settings.test_samples=30"]
     result = CliRunner().invoke(reproduce.command, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output

@@ -27,7 +27,7 @@ def jobs_of(monkeypatch, tmp_path, plan_path):
         asked.extend(job.title for job in jobs)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fedagem.cli.compare.run_jobs", interrupt)
+    monkeypatch.setattr("fedagem.runs.many_runs.run_jobs", interrupt)
 
     def titles(*words):
         result = CliRunner().invoke(main, ["compare", str(plan_path), *words])

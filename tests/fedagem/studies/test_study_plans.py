@@ -8,9 +8,10 @@ import yaml
 
 from fedagem.errors import PlanError
 from fedagem.plans.plan import collaborators
+from fedagem.plans.workspace import plan_folder
 from fedagem.studies.estimate import Estimator
 from fedagem.studies.runs import runs_of
-from fedagem.studies.study import Part, Row, Scale, Study, load_scale, load_study, plan_folder, study_names
+from fedagem.studies.study import Part, Row, Scale, Study, load_scale, load_study, study_names
 
 PLANS = plan_folder()
 

@@ -10,9 +10,10 @@ from torch import nn
 
 from fedagem.errors import PlanError
 from fedagem.learning.objective import Classification
+from fedagem.plans.workspace import plan_folder
 from fedagem.settings import parse_settings
 from fedagem.studies.runs import runs_of
-from fedagem.studies.study import load_study, plan_folder
+from fedagem.studies.study import load_study
 from fedagem.tasks.accuracy import count_correct
 from fedagem.tasks.settings import StreamSettings
 from fedagem.tasks.sources import Labelled, Source
