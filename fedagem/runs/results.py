@@ -9,6 +9,7 @@ from typing import Any
 from fedagem.runs.curves import MAP, curves_of, last_evaluation, levels
 from fedagem.plans.drive import shift_round
 from fedagem.errors import FedAGemError
+from fedagem.files import write_file
 from fedagem.learning.metrics import summarise
 from fedagem.plans.plan import Plan
 from fedagem.runs.folder import plan_of_run
@@ -69,10 +70,7 @@ def collect_results(directory: Path) -> dict[str, Any]:
 def write_results(directory: Path) -> dict[str, Any]:
     """Derive and write results.json."""
     results = collect_results(directory)
-    path = directory / "results.json"
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(results, indent=2), encoding="utf-8")
-    partial.replace(path)
+    write_file(directory / "results.json", json.dumps(results, indent=2))
     return results
 
 
