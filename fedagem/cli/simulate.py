@@ -10,7 +10,6 @@ from fedagem.plans.drive import check_stream, is_driving
 from fedagem.plans.plan import Plan, collaborators
 from fedagem.runs.drives import add_evaluation_frames, drives_before
 from fedagem.runs.federation import start_simulation
-from fedagem.runs.folder import freeze_plan
 from fedagem.runs.live.one_run import LiveView
 from fedagem.runs.preparation import warm_up
 from fedagem.runs.processes import ProcessGroup
@@ -33,9 +32,8 @@ def command(request: RunRequest, workers: int | None) -> None:
         if is_driving(plan):
             add_evaluation_frames(plan, request.plan_path.stem)
         warm_up(plan, request.plan_path.stem)
-        freeze_plan(directory, plan)
         with LiveView(directory, directory.name, rounds) as view, ProcessGroup(directory) as group:
-            start_simulation(group, workers)
+            start_simulation(group, plan, workers)
             group.wait(view.refresh)
     except KeyboardInterrupt:
         interrupted("simulate", request, directory)

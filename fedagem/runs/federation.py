@@ -1,25 +1,26 @@
 """Starting the processes of a plan on this machine: one that simulates, or a whole federation of `fx`."""
 
-import socket
 import sys
 from pathlib import Path
 
 from fedagem.runs.bridge_commands import fleet_command
-from fedagem.errors import FedAGemError
 from fedagem.plans.plan import Plan, collaborators
 from fedagem.runs.processes import ProcessGroup
 from fedagem.runs.folder import freeze_plan
+from fedagem.system import free_port
 
 _FLEET_READY = "logs/fleet.ready"
 
 
-def start_simulation(group: ProcessGroup, workers: int = 1) -> None:
-    """The whole federation without sockets."""
+def start_simulation(group: ProcessGroup, plan: Plan, workers: int = 1) -> None:
+    """Start the whole federation without sockets."""
+    group.claim()
+    freeze_plan(group.directory, plan)
     group.start("simulation", [sys.executable, "-m", "src.simulate", "--workers", str(workers)])
 
 
 def start_federation(group: ProcessGroup, plan: Plan) -> None:
-    """Aggregator and collaborators over mutual TLS, and the fleet where frames are driven live."""
+    """Start the aggregator and the collaborators over mutual TLS, and the fleet if frames are driven live."""
     group.claim()
     _prepare(group, plan)
     if plan["data_loader"]["settings"].get("stream"):
@@ -32,9 +33,9 @@ def start_federation(group: ProcessGroup, plan: Plan) -> None:
 
 def _prepare(group: ProcessGroup, plan: Plan) -> None:
     """Choose free ports and, the first time, make the initial model and the certificates."""
-    plan["network"]["settings"] |= {"agg_addr": "localhost", "agg_port": _free_port()}
+    plan["network"]["settings"] |= {"agg_addr": "localhost", "agg_port": free_port()}
     if stream := plan["data_loader"]["settings"].get("stream"):
-        stream |= {"host": "127.0.0.1", "port": _free_port()}
+        stream |= {"host": "127.0.0.1", "port": free_port()}
     freeze_plan(group.directory, plan)
     prepared = group.directory / "cert" / "prepared"
     if prepared.exists():
@@ -51,13 +52,3 @@ def _start_fleet(group: ProcessGroup, plan: Plan) -> None:
     port = plan["data_loader"]["settings"]["stream"]["port"]
     group.start("fleet", fleet_command("plan/plan.yaml", port, _FLEET_READY), service=True)
     group.wait_for_service(ready.exists)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", 0))
-        except OSError as problem:
-            raise FedAGemError(f"no port is free on this machine: {problem}.") from problem
-        port: int = probe.getsockname()[1]
-        return port

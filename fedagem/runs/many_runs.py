@@ -63,6 +63,6 @@ def _run(job: Job, view: BatchView, check: Check) -> None:
             if job.federated:
                 start_federation(group, job.plan)
             else:
-                start_simulation(group, job.workers)
+                start_simulation(group, job.plan, job.workers)
             group.wait(refresh)
         write_final_results(job.directory)
