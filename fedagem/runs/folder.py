@@ -7,8 +7,9 @@ from pathlib import Path
 import yaml
 
 from fedagem.errors import FedAGemError, PlanError
+from fedagem.files import write_file
 from fedagem.plans.initial_model import locate_initial_model
-from fedagem.plans.plan import Plan, check_layout, collaborators, load_plan
+from fedagem.plans.plan import Plan, check_layout, collaborators, digest_of, load_plan
 from fedagem.plans.workspace import workspace_source
 
 
@@ -40,7 +41,7 @@ def create_run(directory: Path, plan: Plan, plan_name: str) -> None:
 
 def freeze_plan(directory: Path, plan: Plan) -> None:
     """Write down the plan that the run's processes follow, with what this start found out."""
-    (directory / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
+    write_file(directory / "plan" / "plan.yaml", yaml.safe_dump(plan, sort_keys=False))
 
 
 def resume_run(directory: Path, plan: Plan) -> None:
@@ -62,6 +63,11 @@ def plan_of_run(directory: Path) -> tuple[Plan, str]:
         raise FedAGemError(f"{directory} is not a run: it has no plan/plan.yaml.")
     name = directory / "plan" / "name"
     return _read_frozen(frozen), name.read_text(encoding="utf-8").strip() if name.exists() else directory.resolve().name
+
+
+def plan_digest(plan: Plan) -> str:
+    """A short name for what a run computes: the same for every start of it, on any machine."""
+    return digest_of(_without_address(plan))
 
 
 def _read_frozen(path: Path) -> Plan:

@@ -8,6 +8,8 @@ import copy
 import os
 from pathlib import Path
 
+from fedagem.errors import FedAGemError
+from fedagem.learning.model_file import SUFFIX
 from fedagem.runs.many_runs import Job, run_jobs
 from fedagem.plans.driving import WarmUp, warm_up_of
 from fedagem.plans.plan import Plan, digest_of
@@ -27,7 +29,10 @@ def warm_up(plan: Plan, name: str) -> None:
     workers = min(os.cpu_count() or 1, len(loader["vehicles"]))
     job = Job(f"warm-up, seed {loader['seed']}", training, f"{name}-warm-up", place, workers=workers)
     run_jobs([job], parallel=1)
-    plan["task_runner"]["settings"]["initial_model"] = str(place / "save" / "last.pbuf")
+    model = place / "save" / f"last{SUFFIX}"
+    if not model.exists():
+        raise FedAGemError(f"{place} was trained by an earlier version, without {model.name}: remove it to train it again.")
+    plan["task_runner"]["settings"]["initial_model"] = str(model)
 
 
 def _training_plan(plan: Plan, name: str, chosen: WarmUp) -> Plan:

@@ -5,8 +5,8 @@ import pytest
 from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError
-from src.aggregator import ResultRefusedError, StaleTaskError
 from src.collaborator import StagedCollaborator
+from src.link import ResultRefusedError, StaleTaskError
 from src.pipeline import ExactPipeline
 from src.task_results import EXCHANGE, MODEL
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedagem.errors import CorruptStateError
-from src.aggregator import StaleTaskError
-from src.checkpoint import Checkpoint
+from src.global_model import Checkpoint
+from src.link import StaleTaskError
 from tests.support.in_process_federation import MODEL, make_aggregator, make_clients, model_of, run_all
 
 NAMES = ["a", "b"]
@@ -23,7 +23,8 @@ pytestmark = pytest.mark.usefixtures("in_a_folder")
 def outcome():
     rows = [json.loads(line) for line in Path("metrics.jsonl").read_text().splitlines()]
     facts = [row for row in rows if row["metric"] not in {"seconds", "bytes_down", "bytes_up"}]
-    return facts, Path("save/last.pbuf").read_bytes(), Path("save/best.pbuf").read_bytes()
+    models = [f"save/{name}.{kind}" for name in ("last", "best") for kind in ("pbuf", "safetensors")]
+    return facts, {name: Path(name).read_bytes() for name in models}
 
 
 @pytest.fixture
