@@ -35,7 +35,7 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--snippets", type=click.Path(path_type=Path), multiple=True, metavar="DIR...")
 @click.argument("more_snippets", type=click.Path(path_type=Path), nargs=-1)
 @click.option("--min-size", type=float, help="Leave out objects with a side shorter than this many pixels.")
-@click.option("--pictures", default=0, help="Draw this many frames, predictions beside the truth.")
+@click.option("--pictures", default=0, help="Draw this many frames, predictions next to the truth.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for scores.json and pictures.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the scores here instead.")
 def command(

@@ -52,7 +52,7 @@ def resume_run(directory: Path, plan: Plan) -> None:
     locate_initial_model(plan)
     if _without_address(_read_frozen(frozen)) != _without_address(plan):
         raise FedAGemError(
-            f"{frozen} is not the plan you gave: resume with the same plan and settings, or start anew with --out."
+            f"{frozen} is not the plan you gave: resume with the same plan and settings, or start another run with --out."
         )
 
 
@@ -80,7 +80,7 @@ def _read_frozen(path: Path) -> Plan:
 
 
 def _without_address(plan: Plan) -> Plan:
-    """The plan apart from what each start on this machine finds anew: ports, evaluation frames, a warmed-up model.
+    """The plan apart from what each start on this machine finds: ports, evaluation frames, a warmed-up model.
 
     A run does not go on from another model than it began with all the same: its checkpoint knows.
     """

@@ -1,4 +1,4 @@
-"""Many runs for one question: side by side if asked, each in a folder of its own, resumable one by one."""
+"""Many runs for one question: in parallel if asked, each in its own folder, resumable one by one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

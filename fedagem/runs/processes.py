@@ -148,7 +148,7 @@ class ProcessGroup:
 
 
 def _obituary(member: Member, code: int) -> str:
-    """Who died, why, and the end of its log."""
+    """Which process ended, why, and the end of its log."""
     cause = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     if not member.log.exists():
         return f"{member.name} {cause}, and its log {member.log} is gone: was the run's folder removed?"

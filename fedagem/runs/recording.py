@@ -1,4 +1,4 @@
-"""Recording drives: side by side where each has a simulator of its own, on a shared server one after the other."""
+"""Recording drives: in parallel if each has its own simulator, on a shared server one after the other."""
 
 import os
 import time

@@ -44,7 +44,7 @@ class AnswerError(Exception):
 
 
 class ResultRefusedError(AnswerError):
-    """A result that must not reach the model; the collaborator is told why."""
+    """A result that must not reach the model; the collaborator learns why."""
 
     code = "result-refused"
 

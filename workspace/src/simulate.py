@@ -35,7 +35,7 @@ def run_rounds(collaborators: list[StagedCollaborator]) -> None:
         active = [collaborator for collaborator in active if collaborator.step()]
 
 
-def run_side_by_side(plan: Plan, workers: int) -> None:
+def run_in_parallel(plan: Plan, workers: int) -> None:
     """Spread the clients over worker processes; this one keeps the aggregator and needs no data."""
     aggregator = _build_aggregator(plan, plan.get_task_runner(initialize_minimal_dataloader(plan)))
     WorkerPool(aggregator, plan.authorized_cols, workers, build_some).run()
@@ -54,7 +54,7 @@ def main(workers: int) -> None:
     """Simulate the federation of the workspace in the current directory."""
     plan = _parse_plan()
     if workers > 1:
-        run_side_by_side(plan, min(workers, len(plan.authorized_cols)))
+        run_in_parallel(plan, min(workers, len(plan.authorized_cols)))
     else:
         run_rounds(build_federation(plan)[1])
 
