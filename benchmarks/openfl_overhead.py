@@ -5,6 +5,7 @@ aggregations (g_ref and the model). Stock gets our lossless pipeline, because it
 """
 
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -31,6 +32,7 @@ from src.link import LocalLink
 from src.pipeline import ExactPipeline
 from src.task_results import EXCHANGE, MODEL, TRAINED
 
+_PLAN = Path(__file__).resolve().parent.parent / "plan" / "sequential_cifar10.yaml"
 _CLIENTS = [f"client_{i}" for i in range(10)]
 _ROUNDS = 3
 
@@ -85,6 +87,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         os.chdir(directory)
         Path("save").mkdir()
+        Path("plan").mkdir()
+        shutil.copy(_PLAN, "plan/plan.yaml")
         stock, ours = _stock_seconds(model), _our_seconds(model)
         os.chdir("/")
     print(f"stock {stock:.2f} s per round, ours {ours:.2f} s per round of two aggregations")

@@ -20,7 +20,7 @@ HEADER_INTEGERS = 3
 
 
 def pretrained_tiny_yolo(
-    weights: str,
+    weights: str | None,
     classes: Sequence[str],
     anchors: Sequence[Sequence[float]] = VOC_ANCHORS,
     input_size: Sequence[int] = (416, 416),
@@ -28,10 +28,12 @@ def pretrained_tiny_yolo(
 ) -> TinyYolo:
     """For plans: TinyYOLO at its published width, whose hidden layers start from a published weight file.
 
-    `~` and environment variables in the path of the weights are expanded; the other settings are TinyYOLO's.
+    `~` and environment variables in the path of the weights are expanded; the other settings are TinyYOLO's. Without
+    a weight file the layers have random weights, to be filled from a file of the whole network.
     """
     model = TinyYolo(classes=classes, anchors=anchors, input_size=input_size, statistics_momentum=statistics_momentum)
-    load_darknet_weights(model, Path(os.path.expandvars(weights)).expanduser(), with_head=False)
+    if weights is not None:
+        load_darknet_weights(model, Path(os.path.expandvars(weights)).expanduser(), with_head=False)
     return model
 
 

@@ -13,16 +13,18 @@ class PretrainedResNet18(nn.Module):
     """torchvision's ResNet-18 with its published weights from a local file and a fresh classification layer.
 
     Inputs in [0, 1] are normalised as for ImageNet. Nothing is downloaded: `weights` is the file that torchvision
-    publishes as resnet18-f37072fd.pth; `~` and environment variables in the path are expanded.
+    publishes as resnet18-f37072fd.pth; `~` and environment variables in the path are expanded. Without it the network
+    has random weights, to be filled from a file of the whole network.
     """
 
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, weights: str, classes: int = 200) -> None:
+    def __init__(self, weights: str | None, classes: int = 200) -> None:
         super().__init__()
         self.network = resnet18(weights=None)
-        self.network.load_state_dict(_read(Path(os.path.expandvars(weights)).expanduser()))
+        if weights is not None:
+            self.network.load_state_dict(_read(Path(os.path.expandvars(weights)).expanduser()))
         self.network.fc = nn.Linear(self.network.fc.in_features, classes)
         self.register_buffer("mean", torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1), persistent=False)
         self.register_buffer("deviation", torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1), persistent=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedagem.cli.evaluate import model_options
 from fedagem.errors import DataError, FedAGemError
 
 if TYPE_CHECKING:
@@ -21,13 +22,17 @@ BATCH = 16
 
 @click.command("detect")
 @click.argument("source", type=click.Path(path_type=Path))
-@click.option("--model", "model_path", type=click.Path(path_type=Path), required=True, help="A .pt or .pbuf file.")
-@click.option("--plan", type=click.Path(path_type=Path), help="The plan of a .pbuf model; else that of its run.")
+@model_options
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for what is drawn.")
 @click.option("--confidence", type=float, help="Least score of a box that is shown.")
 @click.option("--overlap", type=float, help="IoU from which two boxes of a class are one object.")
 def command(
-    source: Path, model_path: Path, plan: Path | None, out: Path, confidence: float | None, overlap: float | None
+    source: Path,
+    model_path: Path,
+    allowed: tuple[str, ...],
+    out: Path,
+    confidence: float | None,
+    overlap: float | None,
 ) -> None:
     """Detect objects in SOURCE: a picture, a folder of pictures, a video, or a recorded drive.
 
@@ -41,7 +46,7 @@ def command(
     from fedagem.detection.objective import DetectionObjective
     from fedagem.detection.pictures import draw_boxes
 
-    checkpoint = load_detector(model_path, plan)
+    checkpoint = load_detector(model_path, allowed)
     model = checkpoint.model
     settings = {**checkpoint.objective_settings, "anchors": model.config.anchors}
     settings["thresholds"] = {**settings.get("thresholds", {}), **_given(confidence=confidence, overlap=overlap)}

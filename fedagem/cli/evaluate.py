@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,17 +21,26 @@ if TYPE_CHECKING:
     from models.tiny_yolo import TinyYolo
 
 
+def model_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a command with the options that name a model: the file, and packages that it may take classes from."""
+    allow = "Let the model file name classes of this package, too; only for files that you trust."
+    model = "The model: runs/NAME/save/last.safetensors, or a .pt file of plain weights and settings."
+    command = click.option("--allow", "allowed", multiple=True, metavar="PACKAGE", help=allow)(command)
+    return click.option("--model", "model_path", type=click.Path(path_type=Path), required=True, help=model)(command)
+
+
 @click.command("evaluate")
-@click.option("--model", "model_path", type=click.Path(path_type=Path), required=True, help="A .pt or .pbuf file.")
-@click.option("--plan", type=click.Path(path_type=Path), help="The plan of a .pbuf model; else that of its run.")
+@model_options
+@click.option("--plan", type=click.Path(path_type=Path), help="The plan of a classifier's tasks; else its run's.")
 @click.option("--snippets", type=click.Path(path_type=Path), multiple=True, metavar="DIR...")
 @click.argument("more_snippets", type=click.Path(path_type=Path), nargs=-1)
 @click.option("--min-size", type=float, help="Leave out objects with a side shorter than this many pixels.")
-@click.option("--pictures", default=0, help="Draw this many frames, predictions beside the truth.")
+@click.option("--pictures", default=0, help="Draw this many frames, predictions next to the truth.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for scores.json and pictures.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the scores here instead.")
 def command(
     model_path: Path,
+    allowed: tuple[str, ...],
     plan: Path | None,
     snippets: tuple[Path, ...],
     more_snippets: tuple[Path, ...],
@@ -43,16 +53,20 @@ def command(
     out = out or model_path.with_name(f"{model_path.stem}-evaluation")
     scores = json_path or out / "scores.json"
     if snippets or more_snippets:
-        evaluate_detector(model_path, plan, (*snippets, *more_snippets), min_size, pictures, out, scores)
+        if plan is not None:
+            raise FedAGemError(
+                "--plan names a classifier's tasks, but --snippets a detector's drives: give one of them."
+            )
+        evaluate_detector(model_path, allowed, (*snippets, *more_snippets), min_size, pictures, out, scores)
     else:
         from fedagem.cli.evaluate_classifier import evaluate_classifier
 
-        evaluate_classifier(model_path, plan, scores)
+        evaluate_classifier(model_path, allowed, plan, scores)
 
 
 def evaluate_detector(
     model_path: Path,
-    plan: Path | None,
+    allowed: tuple[str, ...],
     snippets: tuple[Path, ...],
     min_size: float | None,
     pictures: int,
@@ -71,7 +85,7 @@ def evaluate_detector(
     if pictures < 0:
         raise FedAGemError(f"--pictures {pictures}: the number of pictures cannot be negative.")
     console = Console()
-    checkpoint = load_detector(model_path, plan)
+    checkpoint = load_detector(model_path, allowed)
     model = checkpoint.model
     settings = {**checkpoint.objective_settings, "anchors": model.config.anchors}
     if min_size is not None:

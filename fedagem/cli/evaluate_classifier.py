@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fedagem.errors import DataError, PlanError
-from fedagem.learning.openfl_model import read_openfl_model
-from fedagem.learning.trainer import TrainingSettings, Worker
+from fedagem.learning.model_file import read_model
+from fedagem.learning.trainer import TrainingSettings
 from fedagem.plans.plan import check_plan, load_plan
 from fedagem.settings import parse_settings
 from fedagem.tasks.accuracy import count_correct
@@ -17,10 +17,9 @@ from fedagem.tasks.settings import StreamSettings
 from fedagem.tasks.stream import TaskStream
 
 
-def evaluate_classifier(model_path: Path, plan_path: Path | None, json_path: Path) -> None:
-    """Score a `.pbuf` model on the test data of all tasks, print the table and write the JSON."""
-    if not model_path.is_file():
-        raise DataError(f"there is no model at {model_path}.")
+def evaluate_classifier(model_path: Path, allowed: tuple[str, ...], plan_path: Path | None, json_path: Path) -> None:
+    """Score a model on the test data of all tasks, print the table and write the JSON."""
+    saved = read_model(model_path)
     plan_path = plan_path or model_path.resolve().parent.parent / "plan" / "plan.yaml"
     if not plan_path.is_file():
         raise DataError(f"{model_path} needs the plan of its run, which is not at {plan_path}: name it with --plan.")
@@ -28,15 +27,12 @@ def evaluate_classifier(model_path: Path, plan_path: Path | None, json_path: Pat
     check_plan(plan)
     if "tasks" not in plan["data_loader"]["settings"]:
         raise PlanError(f"the plan {plan_path} trains a detector: say which drives to score with --snippets.")
+    network, objective = saved.build_network(allowed), saved.build_objective(allowed)
     stream = TaskStream(parse_settings(StreamSettings, plan["data_loader"]["settings"], "data_loader.settings"))
     training = parse_settings(TrainingSettings, plan["task_runner"]["settings"], "task_runner.settings")
-    worker = Worker.build(training, stream.settings.seed)
-    try:
-        worker.model.load_state_dict(read_openfl_model(model_path))
-    except RuntimeError as problem:
-        raise DataError(f"{model_path} does not fit the plan's model: {' '.join(str(problem).split())}") from problem
+    torch.set_num_threads(training.threads)
     parts = [
-        count_correct(worker.model.module, worker.objective, stream.client(rank).test_sets(), stream.tasks).ratios
+        count_correct(network, objective, stream.client(rank).test_sets(), stream.tasks).ratios
         for rank in range(stream.settings.clients)
     ]
     totals = {kind: torch.stack([part[kind] for part in parts]).sum(dim=0) for kind in parts[0]}

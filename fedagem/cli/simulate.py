@@ -17,7 +17,7 @@ _MOST_WORKERS = 4
 
 
 @click.command(name="simulate")
-@click.option("--workers", type=click.IntRange(min=1), help="Clients side by side; by default as many as pay off.")
+@click.option("--workers", type=click.IntRange(min=1), help="Worker processes; by default as many as pay off.")
 @run_options
 def command(request: RunRequest, workers: int | None) -> None:
     """Run PLAN without sockets: same plan and seed, same numbers as `fedagem run`, with any number of workers."""
@@ -25,7 +25,6 @@ def command(request: RunRequest, workers: int | None) -> None:
     from fedagem.plans.drive import check_stream, is_driving
     from fedagem.runs.drives import add_evaluation_frames, drives_before
     from fedagem.runs.federation import start_simulation
-    from fedagem.runs.folder import freeze_plan
     from fedagem.runs.live.one_run import LiveView
     from fedagem.runs.preparation import warm_up
     from fedagem.runs.processes import ProcessGroup
@@ -42,9 +41,8 @@ def command(request: RunRequest, workers: int | None) -> None:
         if is_driving(plan):
             add_evaluation_frames(plan, request.plan_path.stem)
         warm_up(plan, request.plan_path.stem)
-        freeze_plan(directory, plan)
         with LiveView(directory, directory.name, rounds) as view, ProcessGroup(directory) as group:
-            start_simulation(group, workers)
+            start_simulation(group, plan, workers)
             group.wait(view.refresh)
     except KeyboardInterrupt:
         interrupted("simulate", request, directory)

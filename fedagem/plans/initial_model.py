@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fedagem.errors import DataError, PlanError
 from fedagem.learning.flat_model import FlatModel
-from fedagem.learning.openfl_model import read_openfl_model
+from fedagem.learning.model_file import SUFFIX, read_model, refuse_openfl_file
 from fedagem.plans.plan import Plan
 
 _SETTING = "task_runner.settings.initial_model"
@@ -17,16 +17,19 @@ def locate_initial_model(plan: Plan) -> None:
         return
     path = Path(given).expanduser().resolve()
     if not path.is_file():
-        raise PlanError(f"{_SETTING} is {given}, but there is no such file: name the save/last.pbuf of a finished run.")
+        raise PlanError(
+            f"{_SETTING} is {given}, but there is no such file: name the save/last{SUFFIX} of a finished run."
+        )
+    refuse_openfl_file(path)
     settings["initial_model"] = str(path)
 
 
 def load_initial_model(model: FlatModel, path: Path) -> None:
-    """Fill the model from a `.pbuf` file; one of another network is refused."""
+    """Fill the model from a model file; one of another network is refused."""
     if not path.is_file():
         raise PlanError(f"{_SETTING} is {path}, but there is no such file here.")
     try:
-        model.load_state_dict(read_openfl_model(path))
+        model.load_state_dict(dict(read_model(path).weights))
     except RuntimeError as problem:
         reason = " ".join(str(problem).split())
         raise DataError(f"{path} does not fit the model of the plan: {reason}") from problem

@@ -19,6 +19,7 @@ from fedagem.detection.inference import detect_in_frames
 from fedagem.detection.objective import DetectionObjective
 from fedagem.detection.pictures import draw_boxes
 from fedagem.detection.samples import corners
+from fedagem.learning.model_file import SUFFIX
 from fedagem.plans.driving import Holdout
 from fedagem.plans.snippet_paths import find_drives
 from fedagem.runs.folder import plan_of_run
@@ -55,11 +56,11 @@ def _models(directory: Path) -> dict[str, Path]:
     """The models a run kept on its way, and its last."""
     kept = sorted(
         (int(match[1]), path)
-        for path in (directory / "save").glob("after_round_*.pbuf")
-        if (match := re.fullmatch(r"after_round_(\d+)\.pbuf", path.name))
+        for path in (directory / "save").glob(f"after_round_*{SUFFIX}")
+        if (match := re.fullmatch(rf"after_round_(\d+){re.escape(SUFFIX)}", path.name))
     )
     models = {f"after round {number}": path for number, path in kept}
-    last = directory / "save" / "last.pbuf"
+    last = directory / "save" / f"last{SUFFIX}"
     return {**models, "at the end": last} if last.exists() else models
 
 

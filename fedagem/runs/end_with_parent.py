@@ -1,6 +1,6 @@
-"""Start a program that ends with the process that started it, even where that one is killed: `PARENT COMMAND...`.
+"""Start a program that ends with the process that started it, even if that one is killed: `PARENT COMMAND...`.
 
-Run as a program of its own, because between fork and exec nothing may be done by a parent that has threads.
+A separate program that imports nothing of this package, because between fork and exec nothing may be done by a parent that has threads.
 """
 
 import ctypes

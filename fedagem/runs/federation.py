@@ -1,29 +1,30 @@
 """Starting the processes of a plan on this machine: one that simulates, or a whole federation of `fx`."""
 
-import socket
 import sys
 from pathlib import Path
 from typing import Any
 
-from fedagem.errors import FedAGemError
 from fedagem.plans.driving import DrivingSettings
 from fedagem.plans.plan import Plan
 from fedagem.runs.bridge_commands import check_bridge, fleet_command
 from fedagem.runs.folder import freeze_plan
 from fedagem.runs.processes import ProcessGroup
+from fedagem.system import free_port
 
 _FLEET_READY = "logs/fleet.ready"
 
 
-def start_simulation(group: ProcessGroup, workers: int = 1) -> None:
-    """The whole federation without sockets."""
+def start_simulation(group: ProcessGroup, plan: Plan, workers: int = 1) -> None:
+    """Start the whole federation without sockets."""
+    group.claim()
+    freeze_plan(group.directory, plan)
     group.start("simulation", [sys.executable, "-m", "src.simulate", "--workers", str(workers)])
 
 
 def start_federation(group: ProcessGroup, plan: Plan) -> None:
-    """Aggregator and collaborators over mutual TLS, and the fleet if frames are driven live."""
+    """Start the aggregator and the collaborators over mutual TLS, and the fleet if frames are driven live."""
     group.claim()
-    stream_port = _free_port() if _is_live(plan) else None
+    stream_port = free_port() if _is_live(plan) else None
     _prepare(group, plan, stream_port)
     if stream_port is not None:
         _start_fleet(group, stream_port)
@@ -45,7 +46,7 @@ def _is_live(plan: Plan) -> bool:
 
 def _prepare(group: ProcessGroup, plan: Plan, stream_port: int | None) -> None:
     """Choose free ports and, the first time, make the initial model and the certificates."""
-    found: dict[str, Any] = {"network.settings.agg_addr": "localhost", "network.settings.agg_port": _free_port()}
+    found: dict[str, Any] = {"network.settings.agg_addr": "localhost", "network.settings.agg_port": free_port()}
     if stream_port is not None:
         found["data_loader.settings.stream"] = {"host": "127.0.0.1", "port": stream_port}
     freeze_plan(group.directory, plan.changed(found))
@@ -63,13 +64,3 @@ def _start_fleet(group: ProcessGroup, port: int) -> None:
     ready.unlink(missing_ok=True)
     group.start("fleet", fleet_command("plan/plan.yaml", port, _FLEET_READY), service=True)
     group.wait_for_service(ready.exists)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", 0))
-        except OSError as problem:
-            raise FedAGemError(f"no port is free on this machine: {problem}.") from problem
-        port: int = probe.getsockname()[1]
-        return port

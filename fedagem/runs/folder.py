@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 from fedagem.errors import FedAGemError, PlanError
+from fedagem.files import write_file
 from fedagem.plans.plan import Plan
 from fedagem.plans.workspace import workspace_source
 
@@ -45,7 +46,7 @@ def create_run(directory: Path, requested: Plan) -> None:
 
 def freeze_plan(directory: Path, plan: Plan) -> None:
     """Write down the plan that the run's processes follow, with what this start found."""
-    (directory / _FOLLOWED).write_text(plan.to_yaml(), encoding="utf-8")
+    write_file(directory / _FOLLOWED, plan.to_yaml())
 
 
 def resume_run(directory: Path, requested: Plan) -> None:

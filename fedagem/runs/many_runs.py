@@ -1,4 +1,4 @@
-"""Many runs for one question: side by side if asked, each in a folder of its own, resumable one by one."""
+"""Many runs for one question: in parallel if asked, each in its own folder, resumable one by one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,6 +66,6 @@ def _run(job: Job, view: BatchView, check: Check) -> None:
             if job.federated:
                 start_federation(group, job.plan)
             else:
-                start_simulation(group, job.workers)
+                start_simulation(group, job.plan, job.workers)
             group.wait(refresh)
         write_final_results(job.directory)

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from fedagem.learning.model_file import SUFFIX
 from fedagem.plans.driving import WarmUp
 from fedagem.plans.plan import Plan
 from fedagem.runs.drives import drives_before, first_region_replayed, replaying_training_frames, with_evaluation_frames
@@ -36,7 +37,7 @@ def warm_up(plan: Plan) -> Plan:
     place = Path("runs").resolve() / f"{plan.name}-warm-up-{training.digest}"
     workers = min(os.cpu_count() or 1, len(plan.workload.collaborators))
     run_jobs([Job(f"warm-up, seed {plan.seed}", training, training, place, workers=workers)], parallel=1)
-    return plan.changed({"task_runner.settings.initial_model": str(place / "save" / "last.pbuf")})
+    return plan.changed({"task_runner.settings.initial_model": str(place / "save" / f"last{SUFFIX}")})
 
 
 def _training_plan(plan: Plan, chosen: WarmUp) -> Plan:

@@ -1,7 +1,6 @@
 """The processes of a run: started together, watched together, and ended together."""
 
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
@@ -13,10 +12,13 @@ from pathlib import Path
 from types import TracebackType
 
 from fedagem.errors import FedAGemError
+from fedagem.files import Lock
 
 _REFRESH_SECONDS = 0.25
 _GRACE_SECONDS = 10.0
 _END_WITH_PARENT = str(Path(__file__).with_name("end_with_parent.py"))
+_LOCK_VARIABLE = "FEDAGEM_RUN_LOCK"
+"""The environment variable by which a run's processes know the open file of the lock that they inherit."""
 
 
 def stop_on_sigterm() -> None:
@@ -26,6 +28,29 @@ def stop_on_sigterm() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
+
+
+def lock_run(directory: Path) -> Lock:
+    """Be the only command at work in a run's folder: two would overwrite each other's states.
+
+    A process that was started by the command that holds the lock has inherited it, and shares it.
+    """
+    path = directory / "run.lock"
+    lock = Lock(path)
+    if not lock.take() and not _inherited(path):
+        lock.close()
+        raise FedAGemError(
+            f"{directory.resolve()} is being run by another process: wait until it has ended, then resume it."
+        )
+    return lock
+
+
+def _inherited(lock: Path) -> bool:
+    """Whether this process holds the lock's open file from the command that started it."""
+    try:
+        return os.path.samestat(os.fstat(int(os.environ[_LOCK_VARIABLE])), lock.stat())
+    except (KeyError, ValueError, OSError):
+        return False
 
 
 @dataclass
@@ -47,23 +72,22 @@ class ProcessGroup:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.members: list[Member] = []
-        self._leaving = contextlib.ExitStack()
+        self._lock: Lock | None = None
 
     def claim(self) -> None:
-        """Be the only group at work in this run's folder; two federations would overwrite each other's states."""
-        lock = self._leaving.enter_context((self.directory / "run.lock").open("w"))
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FedAGemError(
-                f"{self.directory} is being run by another process: wait until it has ended, then go on with --resume."
-            ) from None
+        """Be the only group at work in this run's folder; its processes share the lock."""
+        self._lock = lock_run(self.directory)
 
     def start(self, name: str, command: list[str], service: bool = False, keep_open: Sequence[int] = ()) -> Member:
         """Start a process in the run's directory with its output in logs/NAME.log; it does not outlive this one.
 
-        It holds open what it is given, so that a lock is only free when it, too, has ended.
+        It keeps the files of `keep_open` and, unless it is a service, the run's lock open: what they lock is only free
+        when this process, too, has ended.
         """
+        environment = dict(os.environ)
+        if self._lock is not None and not service:
+            keep_open = [*keep_open, self._lock.fileno()]
+            environment[_LOCK_VARIABLE] = str(self._lock.fileno())
         log = self.directory / "logs" / f"{name}.log"
         log.parent.mkdir(exist_ok=True)
         with log.open("ab") as output:
@@ -75,6 +99,7 @@ class ProcessGroup:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 pass_fds=keep_open,
+                env=environment,
             )
         member = Member(name, process, log, log_begin, service)
         self.members.append(member)
@@ -118,11 +143,12 @@ class ProcessGroup:
             except subprocess.TimeoutExpired:
                 member.process.kill()
                 member.process.wait()
-        self._leaving.close()
+        if self._lock is not None:
+            self._lock.close()
 
 
 def _obituary(member: Member, code: int) -> str:
-    """Who died, why, and the end of its log."""
+    """Which process ended, why, and the end of its log."""
     cause = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     if not member.log.exists():
         return f"{member.name} {cause}, and its log {member.log} is gone: was the run's folder removed?"

@@ -1,18 +1,18 @@
-"""Recording drives: side by side where each has a simulator of its own, on a shared server one after the other."""
+"""Recording drives: in parallel if each has its own simulator, on a shared server one after the other."""
 
-import fcntl
 import os
 import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO
 
 import yaml
 
 from fedagem.errors import FedAGemError
+from fedagem.files import Lock
 from fedagem.runs.bridge_commands import check_bridge, record_command
 from fedagem.runs.drives import Drive
+from fedagem.runs.processes import ProcessGroup
 from fedagem.runs.live.recording_view import RecordingView
 from fedagem.runs.live.recording_watch import RecordingWatch
 from fedagem.runs.parallel import Check, side_by_side
@@ -42,28 +42,26 @@ def check_recordable(drives: Sequence[Drive]) -> None:
 
 def _record(drive: Drive, view: RecordingView, check: Check) -> None:
     drive.place.parent.mkdir(parents=True, exist_ok=True)
-    with _beside(drive, "lock").open("w") as lock:
+    with Lock(_beside(drive, "lock")) as lock:
         _wait_for(lock, drive, view, check)
         if not drive.recorded:
             view.begin(drive)
             _let_the_bridge_record(drive, lock, view, check)
 
 
-def _wait_for(lock: IO[str], drive: Drive, view: RecordingView, check: Check) -> None:
-    """Who needs a drive that another process records waits, and then finds it done."""
-    while True:
-        try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            view.say(drive, "another process records it")
-            check()
-            time.sleep(_LOOK_SECONDS)
+def _wait_for(lock: Lock, drive: Drive, view: RecordingView, check: Check) -> None:
+    """Wait while another process records the drive, which is then found complete."""
+    while not lock.take():
+        view.say(drive, "another process records it")
+        check()
+        time.sleep(_LOOK_SECONDS)
 
 
-def _let_the_bridge_record(drive: Drive, lock: IO[str], view: RecordingView, check: Check) -> None:
-    """The bridge keeps the lock where this process is killed, until it has ended itself."""
+def _let_the_bridge_record(drive: Drive, lock: Lock, view: RecordingView, check: Check) -> None:
+    """If this process is killed, the bridge keeps the lock until it has ended, too."""
     plan_file = _beside(drive, "yaml")
-    plan_file.write_text(yaml.safe_dump({"carla": drive.carla.model_dump(mode="json", exclude_unset=True)}, sort_keys=False), encoding="utf-8")
+    section = drive.carla.model_dump(mode="json", exclude_unset=True)
+    plan_file.write_text(yaml.safe_dump({"carla": section}, sort_keys=False), encoding="utf-8")
     command = record_command(plan_file, drive.seconds, drive.place, drive.jpeg_quality)
     with ProcessGroup(drive.place.parent) as group:
         member = group.start(drive.place.name, command, keep_open=[lock.fileno()])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedagem.errors import FedAGemError
+from fedagem.files import write_file
 from fedagem.learning.metrics import summarise
 from fedagem.plans.drive import shift_round
 from fedagem.plans.plan import Plan
@@ -69,10 +70,7 @@ def collect_results(directory: Path) -> dict[str, Any]:
 def write_results(directory: Path) -> dict[str, Any]:
     """Derive and write results.json."""
     results = collect_results(directory)
-    path = directory / "results.json"
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(results, indent=2), encoding="utf-8")
-    partial.replace(path)
+    write_file(directory / "results.json", json.dumps(results, indent=2))
     return results
 
 
@@ -83,13 +81,13 @@ def write_final_results(directory: Path) -> dict[str, Any]:
     if results["rounds"] < wanted:
         raise FedAGemError(
             f"{directory / 'metrics.jsonl'} holds {results['rounds']} of {wanted} rounds although the run has ended: "
-            "its rows were lost; start it anew in another folder (--out)."
+            "its rows were lost; start it again in another folder (--out)."
         )
     return results
 
 
 def rounds_in_results(directory: Path) -> int:
-    """How many rounds results.json is about; 0 where there is none, or a damaged one."""
+    """How many rounds results.json is about; 0 if there is none, or a damaged one."""
     try:
         return int(json.loads((directory / "results.json").read_text(encoding="utf-8"))["rounds"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -111,7 +109,7 @@ def _continual_metrics(rows: list[Row], plan: Plan) -> dict[str, Any]:
 
 
 def _detection_metrics(rows: list[Row], plan: Plan) -> dict[str, Any]:
-    """mAP by domain, before and after the shift where an evaluation followed it; nothing where no mAP was measured."""
+    """mAP by domain, before and after the shift if an evaluation followed it; nothing if no mAP was measured."""
     curves = {name: curve for name, curve in curves_of(rows).items() if name.startswith(MAP)}
     last = last_evaluation([curves])
     if last is None:

@@ -9,6 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from fedagem.cli.main import main
+from fedagem.files import Lock
 from tests.support.fx_federations import SETTINGS, change_plan_file, end, fedagem, finish, fresh_copy, fx
 
 
@@ -112,6 +113,20 @@ def test_who_cannot_join_is_told_why(federated, tmp_path):
     assert_one_sentence(*answers["stranger"], "does not admit 'client_2'", "fx collaborator certify")
     assert_one_sentence(*answers["other plan"], "runs another plan", "must be the same file on every node")
     assert_one_sentence(*answers["damaged"], "after_round_000000.state is damaged", "was not loaded")
+
+
+def test_no_command_works_on_a_run_that_another_one_works_on(plan_path, federated, tmp_path):
+    run = fresh_copy(federated, tmp_path / "run")
+    plan = (run / "plan" / "plan.yaml").read_bytes()
+    with Lock(run / "run.lock") as lock:
+        assert lock.take()
+        answers = [finish(fx(run, "aggregator", "start"))]
+        for command in ("run", "simulate"):
+            answers.append(finish(fedagem(command, plan_path, "--out", run, "--resume", *SETTINGS)))
+    for answer in answers:
+        assert_one_sentence(*answer, "is being run by another process: wait until it has ended")
+    assert (run / "plan" / "plan.yaml").read_bytes() == plan
+    assert not (run / "metrics.jsonl").exists()
 
 
 def test_an_aggregator_that_nobody_hears_from_is_given_up(federated, tmp_path):

@@ -1,4 +1,4 @@
-"""Saved state is all there, or it is refused by name."""
+"""Files are replaced whole or not at all, damaged states are refused by name, and locks hold among processes."""
 
 import hashlib
 import io
@@ -6,13 +6,15 @@ import os
 import random
 import resource
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from fedagem.errors import CorruptStateError, FedAGemError
-from fedagem.files import read_state, write_state
+from fedagem.files import Lock, read_state, replacing, write_file, write_state
 
 PIXELS = torch.arange(100, dtype=torch.uint8)
 STATE = {"round": 3, "score": None, "name": "client_1", "x": PIXELS, "w": torch.ones(7)}
@@ -99,7 +101,7 @@ def test_it_is_on_disk_before_it_takes_the_place_of_the_old(saved, monkeypatch):
     monkeypatch.setattr(os, "fsync", noting("sync", os.fsync))
     monkeypatch.setattr(Path, "replace", noting("rename", Path.replace))
     write_state(saved, {"round": 4})
-    assert events[:2] == ["sync", "rename"]
+    assert events == ["sync", "rename", "sync"], "the file, its name, and the folder that the name is in"
 
 
 def test_a_full_disk_is_said_to_be_and_costs_nothing(saved):
@@ -114,6 +116,7 @@ def test_a_full_disk_is_said_to_be_and_costs_nothing(saved):
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
         signal.signal(signal.SIGXFSZ, handler)
     assert read_state(saved)["round"] == 3
+    assert [path.name for path in saved.parent.iterdir()] == ["a.state"], "what did not fit takes up no space"
 
 
 def test_an_interrupt_while_it_is_written_is_still_one(saved, monkeypatch):
@@ -134,3 +137,55 @@ def test_a_file_is_what_torch_saves_behind_its_checksum(saved):
     assert magic == b"FEDAGEM1"
     assert digest == hashlib.sha256(body).digest()
     assert torch.equal(torch.load(io.BytesIO(body), weights_only=True)["x"], PIXELS)
+
+
+def test_text_and_bytes_are_replaced(tmp_path):
+    path = tmp_path / "new" / "file"
+    write_file(path, "gr\u00fcn\n")
+    assert path.read_bytes() == b"gr\xc3\xbcn\n"
+    write_file(path, b"\x00\x01")
+    assert path.read_bytes() == b"\x00\x01"
+    assert [found.name for found in path.parent.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("problem", [OSError(28, "No space left on device"), KeyboardInterrupt(), ValueError("bad")])
+def test_a_failure_while_writing_leaves_the_old_file_alone(tmp_path, problem):
+    path = tmp_path / "file"
+    write_file(path, "old")
+
+    def fail():
+        with replacing(path) as file:
+            file.write(b"half of the n")
+            raise problem
+
+    with pytest.raises((FedAGemError, KeyboardInterrupt, ValueError)) as raised:
+        fail()
+    if isinstance(problem, OSError):
+        assert "file cannot be written: No space left on device." in str(raised.value)
+    assert path.read_text() == "old"
+    assert [found.name for found in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_lock_has_one_holder(tmp_path):
+    with Lock(tmp_path / "lock") as first, Lock(tmp_path / "lock") as second:
+        assert first.take()
+        assert not second.take()
+        first.close()
+        assert second.take(wait=True)
+
+
+def test_a_lock_is_free_when_all_who_share_it_have_ended(tmp_path):
+    lock = Lock(tmp_path / "lock")
+    assert lock.take()
+    sharing = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[lock.fileno()])
+    lock.close()
+    with Lock(tmp_path / "lock") as other:
+        assert not other.take()
+        sharing.kill()
+        sharing.wait()
+        assert other.take()
+
+
+def test_files_are_replaced_without_torch(repository):
+    code = "import sys, fedagem.files; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=repository, check=False).returncode == 0

@@ -1,15 +1,18 @@
-"""A torchvision that was built for another torch is refused in one sentence, by `fedagem` and by the workspace."""
+"""What is asked of the system: memory that is kept, processes that end together, ports, and libraries that fit."""
 
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from fedagem import system
-from fedagem.system import check_torch_pair
+from fedagem.system import check_torch_pair, free_port
 
 BROKEN = 'raise RuntimeError("operator torchvision::nms does not exist")\n'
 
@@ -71,3 +74,47 @@ def test_a_mixed_pair_ends_every_command_in_one_sentence(mixed_pair, repository)
 def test_a_mixed_pair_is_refused_by_the_workspace_too(mixed_pair, repository):
     ended = run(mixed_pair, sys.executable, "-c", "import src.data_loader", folder=repository / "workspace")
     assert "FedAGemError: torchvision 0.27.1+cpu does not fit torch " in ended.stderr
+
+
+SCRIPT = """
+import resource, sys, torch
+from fedagem.learning.trainer import Component, OptimizerSettings, TrainingSettings, Worker
+
+if sys.argv[1] == "training":
+    Worker.build(TrainingSettings(Component("models.mnist_cnn.SmallCNN"), OptimizerSettings(0.1)), seed=0)
+torch.ones(2**24)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(20):
+    torch.ones(2**24)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def page_faults(kind):
+    said = subprocess.run([sys.executable, "-c", SCRIPT, kind], capture_output=True, text=True, timeout=200, check=True)
+    return int(said.stdout)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator is meant")
+def test_a_training_process_does_not_pay_for_the_same_pages_again():
+    assert page_faults("training") < page_faults("plain") / 5
+
+
+def test_a_free_port_can_be_listened_on():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", free_port()))
+
+
+def test_a_process_can_end_with_its_parent():
+    child = "from fedagem.system import end_with_parent; import signal, time; end_with_parent(signal.SIGKILL); "
+    child += "print('ready', flush=True); time.sleep(600)"
+    code = (
+        f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {child!r}]).pid, flush=True); input()"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    started = psutil.Process(int(parent.stdout.readline()))
+    assert parent.stdout.readline() == "ready\n"
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    assert started.wait(timeout=30) is None

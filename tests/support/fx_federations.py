@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,11 +15,13 @@ from typing import Any
 import yaml
 
 from fedagem.files import read_state
+from fedagem.system import free_port
 from tests.support.waiting import wait_for
 
 BIN = Path(sys.executable).parent
 PATIENCE = 600.0
 """Seconds for anything that works; a loaded machine needs many times what an idle one does."""
+MODELS = ("last.pbuf", "best.pbuf", "last.safetensors", "best.safetensors")
 ROUNDS = 10
 SETTINGS = [
     *("--rounds", str(ROUNDS)),
@@ -107,8 +108,7 @@ def outcome(run: Path) -> dict[str, Any]:
         states[key] = {**state, "buffer": {**state["buffer"], "slots": slots}}
     return {
         "metrics": [row for row in rows_of(run) if row["metric"] not in clock],
-        "last": (run / "save" / "last.pbuf").read_bytes(),
-        "best": (run / "save" / "best.pbuf").read_bytes(),
+        "models": {name: (run / "save" / name).read_bytes() for name in MODELS},
         "states": states,
     }
 
@@ -119,19 +119,16 @@ def assert_same_outcome(run: Path, reference: Path) -> None:
     assert ours["states"].keys() == theirs["states"].keys()
     for name, state in theirs["states"].items():
         assert ours["states"][name] == state, name
-    assert ours["last"] == theirs["last"]
-    assert ours["best"] == theirs["best"]
+    for name, content in theirs["models"].items():
+        assert ours["models"][name] == content, name
 
 
 def fresh_copy(prepared: Path, target: Path) -> Path:
     """A prepared run (certificates, initial model) in which nothing has happened yet, with a port of its own."""
     left_behind = ("local_state", "metrics.jsonl", "results.json", "plots", "report.html", "tensorboard", "logs")
-    models = ("checkpoint.state", "last.pbuf", "best.pbuf")
-    shutil.copytree(prepared, target, ignore=shutil.ignore_patterns(*left_behind, *models))
+    shutil.copytree(prepared, target, ignore=shutil.ignore_patterns(*left_behind, "checkpoint.state", *MODELS))
     (target / "logs").mkdir()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        change_plan_file(target, "network", agg_port=probe.getsockname()[1])
+    change_plan_file(target, "network", agg_port=free_port())
     return target
 
 

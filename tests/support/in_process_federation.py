@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from openfl.component.aggregator.straggler_handling import WaitForAllPolicy
 from openfl.protocols import utils
 from openfl.utilities import TensorKey
 
+from fedagem.learning.model_file import read_model
 from src.aggregator import StagedAggregator
 from src.assigner import StagedAssigner
 from src.link import LocalLink
@@ -37,6 +39,7 @@ def make_aggregator(
     clients: list[str], rounds: int = 2, policy: Any = WaitForAllPolicy, group: str | None = None, **settings: Any
 ) -> StagedAggregator:
     """An aggregator whose files are in the current directory; it goes on from what it finds there."""
+    write_plan()
     stages = settings.pop("stages", STAGES)
     tasks = settings.pop("tasks", TASKS)
     exchange = {"exchange/g_ref": np.array([3], np.int64)} if settings.pop("fedagem", True) else {}
@@ -56,6 +59,15 @@ def make_aggregator(
         initial_tensor_dict={**{name: array.copy() for name, array in MODEL.items()}, **exchange},
         **{"poll_seconds": 0.0, **settings},
     )
+
+
+def write_plan() -> None:
+    """The part of a plan that the aggregator's model files are described by."""
+    settings = {"model": {"template": "models.mnist_cnn.SmallCNN"}, "optimizer": {"lr": 0.1}}
+    Path("plan").mkdir(exist_ok=True)
+    plan = {"task_runner": {"settings": settings}, "data_loader": {"settings": {}}}
+    Path("plan/plan.yaml").write_text(yaml.safe_dump(plan))
+    Path("plan/name").write_text("test\n")
 
 
 def labelled(round_number: int, kinds: dict[tuple[str, ...], dict[str, Any]]) -> dict[TensorKey, Array]:
@@ -139,7 +151,7 @@ def to_stage(clients: list[Client], stage: str, round_number: int = 0) -> None:
     aggregator = clients[0].aggregator
     for _ in range(50):
         for client in clients:
-            if (aggregator.round_number, aggregator._stage().name) == (round_number, stage):
+            if (aggregator.round_number, aggregator.progress.stage.name) == (round_number, stage):
                 return
             client.step()
     raise AssertionError(f"stage {stage} of round {round_number} never came")
@@ -151,6 +163,9 @@ def rows() -> list[dict[str, Any]]:
 
 
 def saved_model(name: str) -> tuple[list[float], int]:
-    """The weights and the round of a model file."""
+    """The weights and the rounds of a model file, and of OpenFL's file of the same name, which must agree."""
     tensors, round_number = utils.deconstruct_model_proto(utils.load_proto(f"save/{name}.pbuf"), ExactPipeline())
-    return tensors["w"].tolist(), round_number
+    saved = read_model(Path(f"save/{name}.safetensors"))
+    weights: list[float] = saved.weights["w"].tolist()
+    assert (weights, saved.description.rounds) == (tensors["w"].tolist(), round_number)
+    return weights, round_number

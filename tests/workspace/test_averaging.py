@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from src.averaging import add_ratios, mean_tensors, shares, weighted_mean, weights_of
-from src.task_results import EXCHANGE, RATIO, TRAINED, WEIGHT, Result
+from fedagem.tasks.accuracy import RANKED_BY
+from src.averaging import add_ratios, mean_tensors, score_of, shares, weighted_mean, weights_of
+from src.task_results import EXCHANGE, METRIC, RATIO, TRAINED, WEIGHT, Result
 
 
 def test_clients_count_by_their_samples_or_alike_and_never_without_data():
@@ -77,3 +78,12 @@ def test_counts_of_something_else_are_left_out_and_reported(caplog):
     assert added["il"].tolist() == [[2, 4]]
     assert "counts of odd are left out" in caplog.text
     assert "counts of silent are left out" in caplog.text
+
+
+def test_a_model_is_ranked_by_the_metric_that_is_declared_or_by_its_mean_accuracy():
+    results: dict[str, Result] = {"a": {METRIC: {RANKED_BY: np.float64(0.4), "loss": np.float64(9)}}, "b": {METRIC: {}}}
+    assert score_of(results, {}) == 0.4
+    assert score_of({"a": {METRIC: {"loss": np.float64(9)}}}, {"class_il": [0.2, 0.4], "task_il": [1.0]}) == np.mean(
+        [0.2, 0.4]
+    )
+    assert score_of({"a": {METRIC: {}}}, {}) is None

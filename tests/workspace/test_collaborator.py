@@ -5,8 +5,8 @@ import pytest
 from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError
-from src.aggregator import ResultRefusedError, StaleTaskError
 from src.collaborator import StagedCollaborator
+from src.link import ResultRefusedError, StaleTaskError, answer_in
 from src.pipeline import ExactPipeline
 from src.task_results import EXCHANGE, MODEL
 
@@ -126,3 +126,14 @@ def test_what_a_restarted_aggregator_may_make_anew_is_fetched_anew():
     link = Script([*once, *once, (["buffer_gradient"], 4, 0, False), QUIT])
     collaborator(link).run()
     assert link.fetched == [("w", 3), *[("g_ref", 3), ("w", 4)] * 2, ("w", 4)]
+
+
+def test_answers_travel_with_a_code():
+    """OpenFL's server sends the text of an exception and nothing else."""
+    for answer in (ResultRefusedError("refused train of a"), StaleTaskError("there is no tensor")):
+        arrived = answer_in(str(answer))
+        assert type(arrived) is type(answer)
+        assert arrived is not None
+        assert arrived.reason == answer.reason
+    assert answer_in("refused train of a") is None
+    assert answer_in("there is no room on the disk") is None

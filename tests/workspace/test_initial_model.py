@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from openfl.protocols import utils
 
 from fedagem.errors import DataError, PlanError
+from fedagem.learning.model_file import ModelDescription, write_model
+from fedagem.learning.trainer import Component
 from fedagem.plans.initial_model import locate_initial_model
 from fedagem.plans.plan import load_plan
 from src.data_loader import TaskStreamLoader
-from src.pipeline import ExactPipeline
 from src.task_runner import FedAGemTaskRunner
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
@@ -38,8 +38,9 @@ def earlier(plan, tmp_path):
     model = FedAGemTaskRunner(
         TaskStreamLoader("0", **plan["data_loader"]["settings"]), **plan["task_runner"]["settings"]
     ).get_tensor_dict()
-    path = tmp_path / "last.pbuf"
-    utils.dump_proto(utils.construct_model_proto(model, 3, ExactPipeline()), str(path))
+    path = tmp_path / "last.safetensors"
+    weights = {name: array for name, array in model.items() if not name.startswith("exchange/")}
+    write_model(path, weights, ModelDescription(Component("models.mnist_cnn.SmallCNN")))
     return model, path
 
 
@@ -53,34 +54,43 @@ def test_the_federation_begins_with_the_model_of_the_file(plan, earlier):
 def test_a_collaborator_gets_the_global_model_and_needs_no_file(plan, earlier):
     model, _ = earlier
     given = {name: array + 1 for name, array in model.items() if "/" not in name}
-    client = runner(plan, "on/another/machine.pbuf")
+    client = runner(plan, "on/another/machine.safetensors")
     client.evaluate("0", 0, dict(given), after_rounds=0)
     held = client.get_tensor_dict()
     assert all(np.array_equal(held[name], given[name]) for name in given)
 
 
 def test_a_file_that_is_not_there_is_named(plan):
-    with pytest.raises(PlanError, match=r"initial_model is nowhere\.pbuf, but there is no such file"):
-        runner(plan, "nowhere.pbuf").get_tensor_dict()
+    with pytest.raises(PlanError, match=r"initial_model is nowhere\.safetensors, but there is no such file"):
+        runner(plan, "nowhere.safetensors").get_tensor_dict()
 
 
 def test_the_model_of_another_network_is_refused(plan, earlier):
     other = runner(plan, earlier[1], model={"template": "models.mnist_cnn.McMahanCNN"})
-    with pytest.raises(DataError, match=r"last\.pbuf does not fit the model of the plan"):
+    with pytest.raises(DataError, match=r"last\.safetensors does not fit the model of the plan"):
         other.get_tensor_dict()
 
 
 def test_a_damaged_file_is_refused(plan, earlier):
     path = earlier[1]
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(DataError, match=r"last\.pbuf is not a model file"):
+    with pytest.raises(DataError, match=r"last\.safetensors is not a model file"):
         runner(plan, path).get_tensor_dict()
 
 
 def test_the_path_holds_in_the_folder_of_the_run(plan, earlier):
-    plan["task_runner"]["settings"]["initial_model"] = "last.pbuf"
+    plan["task_runner"]["settings"]["initial_model"] = "last.safetensors"
     locate_initial_model(plan)
     assert Path(plan["task_runner"]["settings"]["initial_model"]) == earlier[1]
-    plan["task_runner"]["settings"]["initial_model"] = "lost.pbuf"
-    with pytest.raises(PlanError, match=r"initial_model is lost\.pbuf, but there is no such file: name the save"):
+    plan["task_runner"]["settings"]["initial_model"] = "lost.safetensors"
+    with pytest.raises(
+        PlanError, match=r"initial_model is lost\.safetensors, but there is no such file: name the save"
+    ):
+        locate_initial_model(plan)
+
+
+def test_openfls_own_file_is_refused_and_the_right_one_named(plan, tmp_path):
+    (tmp_path / "last.pbuf").write_bytes(b"weights")
+    plan["task_runner"]["settings"]["initial_model"] = "last.pbuf"
+    with pytest.raises(DataError, match=r"last\.pbuf is OpenFL's own model file: use .*last\.safetensors"):
         locate_initial_model(plan)

@@ -1,14 +1,18 @@
 """An aggregator that dies at any stage and starts again ends with the same model, metrics and files."""
 
+import gc
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedagem.errors import CorruptStateError
-from src.aggregator import StaleTaskError
-from src.checkpoint import Checkpoint
+from fedagem.errors import CorruptStateError, FedAGemError
+from fedagem.learning.model_file import read_model
+from fedagem.learning.trainer import Component
+from fedagem.runs.folder import plan_digest, plan_of_run
+from src.global_model import Checkpoint
+from src.link import StaleTaskError
 from tests.support.in_process_federation import MODEL, make_aggregator, make_clients, model_of, run_all
 
 NAMES = ["a", "b"]
@@ -23,7 +27,8 @@ pytestmark = pytest.mark.usefixtures("in_a_folder")
 def outcome():
     rows = [json.loads(line) for line in Path("metrics.jsonl").read_text().splitlines()]
     facts = [row for row in rows if row["metric"] not in {"seconds", "bytes_down", "bytes_up"}]
-    return facts, Path("save/last.pbuf").read_bytes(), Path("save/best.pbuf").read_bytes()
+    models = [f"save/{name}.{kind}" for name in ("last", "best") for kind in ("pbuf", "safetensors")]
+    return facts, {name: Path(name).read_bytes() for name in models}
 
 
 @pytest.fixture
@@ -126,3 +131,30 @@ def test_more_rounds_can_be_added_to_a_finished_federation():
     longer = make_aggregator(NAMES, ROUNDS)
     run_all(make_clients(longer))
     assert model_of(longer, ROUNDS).tolist() == [11.5, 12.5, 13.5]
+
+
+def test_two_aggregators_never_work_in_one_workspace():
+    Path(".workspace").touch()
+    first = make_aggregator(NAMES, ROUNDS)
+    with pytest.raises(FedAGemError, match="is being run by another process: wait until it has ended, then resume it"):
+        make_aggregator(NAMES, ROUNDS)
+    run_all(make_clients(first))
+    del first
+    gc.collect()
+    run_all(make_clients(make_aggregator(NAMES, ROUNDS)))
+
+
+def test_the_models_after_chosen_rounds_are_kept():
+    run_all(make_clients(make_aggregator(NAMES, ROUNDS, snapshots=(1, 3))))
+    kept = {path.name: read_model(path) for path in Path("save").glob("after_round_*")}
+    assert sorted(kept) == ["after_round_1.safetensors", "after_round_3.safetensors"]
+    assert kept["after_round_3.safetensors"].description.rounds == 3
+    assert kept["after_round_1.safetensors"].weights["w"].tolist() == [2.5, 3.5, 4.5]
+
+
+def test_a_model_file_says_where_its_model_comes_from():
+    run_all(make_clients(make_aggregator(NAMES, ROUNDS)))
+    description = read_model(Path("save/last.safetensors")).description
+    assert description.network == Component("models.mnist_cnn.SmallCNN", {"classes": 10}), "with its defaults"
+    assert (description.plan, description.rounds) == ("test", ROUNDS)
+    assert description.plan_digest == plan_digest(plan_of_run(Path())[0])

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from src.aggregator import ResultRefusedError, StaleTaskError
+from src.link import ResultRefusedError, StaleTaskError
 from src.task_results import EXCHANGE, METRIC, RATIO, TRAINED, WEIGHT
 from src.task_results import MODEL as MODEL_KIND
 from tests.support.in_process_federation import (
@@ -112,7 +112,7 @@ def test_a_stranger_gets_no_tasks_and_its_results_are_ignored():
     aggregator = make_aggregator(["a"])
     assert aggregator.get_tasks("stranger")[0] is None
     aggregator.receive("stranger", 0, "evaluate_untrained", {})
-    assert not aggregator._results
+    assert aggregator.progress.done() == []
 
 
 def test_a_tensor_that_is_gone_or_not_there_yet_is_said_to_be():

@@ -41,9 +41,9 @@ def test_every_client_of_a_round_starts_from_the_same_global_model(federation):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner_class, "_load_model", note)
-        while aggregator._stage().name != "evaluate":
+        while aggregator.progress.stage.name != "evaluate":
             for collaborator in collaborators:
-                if aggregator._stage().name != "evaluate":
+                if aggregator.progress.stage.name != "evaluate":
                     collaborator.step()
     assert len(starts[0]) == 3 * 5, "baseline, buffer gradient and training of five clients"
     assert len(set(starts[0])) == 1

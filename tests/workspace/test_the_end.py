@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fedagem.errors import FederationError, PlanError
-from src.aggregator import ResultRefusedError
+from src.link import ResultRefusedError
 from tests.support.in_process_federation import STAGES, make_aggregator, make_clients, run_all, to_stage
 
 NOTHING: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -80,7 +80,7 @@ def test_a_waiting_client_is_told_that_the_federation_stopped():
     ("settings", "sentence"),
     [
         ({"use_delta_updates": True}, r"aggregator\.settings\.use_delta_updates must be false"),
-        ({"weighting": "size"}, r"aggregator\.settings\.weighting is 'size'; known are uniform, samples"),
+        ({"weighting": "size"}, r"aggregator\.settings\.weighting is 'size'; valid values: uniform, samples"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(settings, sentence):
@@ -102,7 +102,7 @@ def test_a_disk_that_fails_stops_the_federation(monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(aggregator._checkpoint, "save", full)
+    monkeypatch.setattr(aggregator.global_model.checkpoint, "save", full)
     with pytest.raises((OSError, FederationError), match="No space left"):
         run_all(make_clients(aggregator))
     with pytest.raises(FederationError, match="No space left on device"):

@@ -7,17 +7,19 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from openfl.component.aggregator.aggregator import Aggregator
 from openfl.protocols import utils
 from openfl.protocols.base_pb2 import NamedTensor
 from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError, PlanError
-from fedagem.plans.rounds import Stage
-from src.averaging import Weighting, mean_tensors, shares, weights_of
-from src.checkpoint import Checkpoint
-from src.round_log import RoundLog
+from fedagem.files import Lock
+from fedagem.runs.processes import lock_run
+from src.averaging import Weighting, mean_tensors, score_of, shares, weights_of
+from src.global_model import Checkpoint, GlobalModel, describe_model
+from src.link import ResultRefusedError, StaleTaskError
+from src.round_log import FEDERATION, RoundLog, Row, make_row
+from src.round_progress import RoundProgress
 from src.task_results import (
     EXCHANGE,
     METRIC,
@@ -36,19 +38,11 @@ logger = logging.getLogger(__name__)
 _MAX_WAITERS = 4
 """Long polls held at once: gRPC has 8 threads, and uploads need some of them."""
 _LAST_WORDS_SECONDS = 10.0
-"""How long an aggregator that cannot go on waits for collaborators to ask, so that it can tell them."""
+"""How long an aggregator that cannot go on waits for collaborators to ask, so that they learn the reason."""
 _LATECOMER_SECONDS = 30.0
-"""How long one that was started again after the end waits for those who were not told yet; the others are gone."""
+"""How long one that was started again after the end waits for those that do not know yet; the others are gone."""
 _LAST_REPLY_SECONDS = 0.2
-"""OpenFL's server is stopped without grace once everybody was told to quit; the last reply still has to leave."""
-
-
-class ResultRefusedError(Exception):
-    """A result that must not reach the model; the collaborator is told why."""
-
-
-class StaleTaskError(Exception):
-    """A task asks for a tensor of a stage that is over, or that a restarted aggregator has yet to repeat."""
+"""OpenFL's server is stopped without grace once everybody knows that it is over; the last reply still has to leave."""
 
 
 class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
@@ -73,27 +67,22 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
                 "aggregator.settings.use_delta_updates must be false: deltas cannot be recovered after a crash."
             )
         if weighting not in {"uniform", "samples"}:
-            raise PlanError(f"aggregator.settings.weighting is {weighting!r}; known are uniform, samples.")
+            raise PlanError(f"aggregator.settings.weighting is {weighting!r}; valid values: uniform, samples.")
         init_state = Path(settings["init_state_path"])
         if settings.get("initial_tensor_dict") is None and not init_state.exists():
             raise FederationError(f"{init_state} does not exist: run `fx plan initialize` first.")
+        self._lock = _lock_workspace()
         self.weighting = weighting
         self.poll_seconds = poll_seconds
-        self.snapshots = set(snapshots)
-        """After how many rounds the global model is kept as `save/after_round_N.pbuf`."""
         self._turn = threading.Condition()
         self._waiters = 0
-        self._stage_index = 0
-        self._results: dict[tuple[str, str], Result] = {}
-        self._refused: set[str] = set()
         self._bytes: dict[str, dict[str, int]] = defaultdict(lambda: {"bytes_down": 0, "bytes_up": 0})
         self._failure: str | None = None
         super().__init__(**{"callbacks": [], **settings, "use_delta_updates": False, "persist_checkpoint": False})
-        self._take_initial_state()
+        self._take_initial_state(snapshots)
         self._was_over = self._time_to_quit()
-        self._stage_began = time.monotonic()
 
-    def _take_initial_state(self) -> None:
+    def _take_initial_state(self, snapshots: tuple[int, ...]) -> None:
         initial = {
             key.tensor_name: array
             for key, array in self.tensor_db.get_tensors_by_round_and_tags(self.round_number, MODEL).items()
@@ -103,45 +92,32 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
             model=initial,
             exchange={name.removeprefix("exchange/"): tuple(shape.tolist()) for name, shape in exchange.items()},
         )
-        self._shapes = exchange
-        self._checkpoint = Checkpoint(Path(self.last_state_path).with_name("checkpoint.state"), initial)
+        self.global_model = GlobalModel(
+            last=Path(self.last_state_path),
+            best=Path(self.best_state_path),
+            checkpoint=Checkpoint(Path(self.last_state_path).with_name("checkpoint.state"), initial),
+            description=describe_model(Path()),
+            shapes=exchange,
+            pipeline=self.compression_pipeline,
+            snapshots=snapshots,
+        )
         self._evaluating_only = self.assigner.is_task_group_evaluation()
-        if not self._evaluating_only and (saved := self._checkpoint.load()):
-            self.round_number, self.best_model_score, model = saved
+        if not self._evaluating_only and (saved := self.global_model.resume()):
+            self.round_number, model = saved
             self._cache(model, self.round_number, MODEL)
-            logger.info("Continuing with round %s from %s", self.round_number, self._checkpoint.path)
+            logger.info("Continuing with round %s from %s", self.round_number, self.global_model.checkpoint.path)
         log = "evaluation.jsonl" if self._evaluating_only else "metrics.jsonl"
         self._log = RoundLog(Path(log), self.round_number)
-        self._skip_to_next_stage(from_index=0)
+        published = {"model", *self.expected.exchange}
+        self.progress = RoundProgress[Result](self.assigner, published, self.round_number)
+        self._skip_finished_rounds()
 
-    # Stages
-
-    def _stages(self) -> list[Stage]:
-        return [stage for stage in self.assigner.stages_of(self.round_number) if self._has_work(stage)]
-
-    def _has_work(self, stage: Stage) -> bool:
-        """A stage that only publishes tensors nobody exchanges under this plan is left out."""
-        published = [name for task in stage.tasks for name in self.assigner.publishes(task)]
-        return not published or any(name == "model" or name in self.expected.exchange for name in published)
-
-    def _skip_to_next_stage(self, from_index: int) -> None:
-        """Go to the given stage, or to the first stage of the next round that has any."""
-        self._stage_index = from_index
-        while not self._time_to_quit() and self._stage_index >= len(self._stages()):
+    def _skip_finished_rounds(self) -> None:
+        """Finish the round if none of its stages is left, and the next ones if they have none."""
+        while not self._time_to_quit() and self.progress.finished:
             self._finish_round()
-            self._stage_index = 0
-        self._results, self._refused = {}, set()
-        self._stage_began = time.monotonic()
+            self.progress.begin_round(self.round_number)
         self.straggler_handling_policy.reset_policy_for_round()
-
-    def _stage(self) -> Stage:
-        return self._stages()[self._stage_index]
-
-    def _outstanding(self, collaborator: str) -> list[str]:
-        stage = self._stage()
-        if collaborator in self._refused or collaborator not in self.assigner.members(stage, self.round_number):
-            return []
-        return [task for task in stage.tasks if (task, collaborator) not in self._results]
 
     # What collaborators call
 
@@ -158,7 +134,7 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
                     self.quit_job_sent_to.append(collaborator_name)
                     self._turn.notify_all()
                     return None, self.round_number, 0, True
-                if tasks := self._outstanding(collaborator_name):
+                if tasks := self.progress.outstanding(collaborator_name):
                     self.straggler_handling_policy.start_policy(callback=self._straggler_cutoff_time_elapsed)
                     return tasks, self.round_number, 0, False
                 if self._waiters >= _MAX_WAITERS:
@@ -170,12 +146,12 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
                 self._waiters -= 1
 
     def wait_for_work(self, names: list[str]) -> str:
-        """Wait until one of `names` has something to do, or is to be told that the federation is over."""
+        """Wait until one of `names` has something to do, or has to learn that the federation is over."""
         with self._turn:
             while True:
                 if self._failure:
                     raise self._stopped()
-                ready = names if self._time_to_quit() else [name for name in names if self._outstanding(name)]
+                ready = names if self._time_to_quit() else [name for name in names if self.progress.outstanding(name)]
                 if ready:
                     return ready[0]
                 self._turn.wait()
@@ -220,51 +196,51 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
         """Take a result into the current stage; a bad one is refused before anything is stored, and holds up nobody."""
         kinds = split_by_kind(tensors)
         with self._turn:
-            if round_number != self.round_number or self._time_to_quit() or task not in self._outstanding(collaborator):
+            awaited = not self._time_to_quit() and task in self.progress.outstanding(collaborator)
+            if round_number != self.round_number or not awaited:
                 logger.warning("Ignored %s of %s for round %s: it is not awaited", task, collaborator, round_number)
                 return
             fault = find_fault(kinds, self.assigner.publishes(task), self.expected)
             if fault:
                 reason = f"refused {task} of {collaborator} in round {round_number}: {fault}"
                 logger.error("The federation %s; the round goes on without it", reason)
-                self._refused.add(collaborator)
+                self.progress.refuse(collaborator)
                 self._close_stage_if_complete()
                 raise ResultRefusedError(reason)
             self._bytes[collaborator]["bytes_up"] += sum(array.nbytes for array in tensors.values())
-            self._results[task, collaborator] = kinds
+            self.progress.take(task, collaborator, kinds)
             self._close_stage_if_complete()
 
     def _straggler_cutoff_time_elapsed(self) -> None:
         with self._turn:
             if not self._time_to_quit():
-                logger.warning("Round %s: the cut-off time of stage %s is over", self.round_number, self._stage().name)
+                stage = self.progress.stage.name
+                logger.warning("Round %s: the cut-off time of stage %s is over", self.round_number, stage)
                 self._close_stage_if_complete()
 
     # Aggregation
 
     def _close_stage_if_complete(self) -> None:
-        stage = self._stage()
-        members = self.assigner.members(stage, self.round_number)
-        expected = [name for name in members if name not in self._refused]
-        done = [name for name in expected if all((task, name) in self._results for task in stage.tasks)]
-        if not expected:
-            self._fail(f"every result of stage {stage.name} in round {self.round_number} was refused")
+        stage, awaited, done = self.progress.stage.name, self.progress.awaited(), self.progress.done()
+        if not awaited:
+            self._fail(f"every result of stage {stage} in round {self.round_number} was refused")
             return
-        all_in = len(done) == len(expected)
-        if not all_in and not self.straggler_handling_policy.straggler_cutoff_check(len(done), len(expected)):
+        all_in = len(done) == len(awaited)
+        if not all_in and not self.straggler_handling_policy.straggler_cutoff_check(len(done), len(awaited)):
             return
         try:
-            self._aggregate(stage, done)
-            self._skip_to_next_stage(self._stage_index + 1)
+            self._aggregate(done)
+            self.progress.next_stage()
+            self._skip_finished_rounds()
         except Exception as problem:
-            self._fail(f"stage {stage.name} in round {self.round_number} could not be completed ({problem})")
+            self._fail(f"stage {stage} in round {self.round_number} could not be completed ({problem})")
             raise
         self._turn.notify_all()
 
-    def _aggregate(self, stage: Stage, collaborators: list[str]) -> None:
-        rows = []
+    def _aggregate(self, collaborators: list[str]) -> None:
+        rows, stage = [], self.progress.stage
         for task in stage.tasks:
-            results = {name: self._results[task, name] for name in collaborators}
+            results = self.progress.results(task, collaborators)
             weights = weights_of(results, self.weighting)
             self._cache(mean_tensors(results, EXCHANGE, weights), self.round_number, EXCHANGE)
             trained = mean_tensors(results, TRAINED, weights)
@@ -272,38 +248,30 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
                 logger.warning("Round %s: nobody had data to learn from; the model stays", self.round_number)
                 trained = self._model(self.round_number)
             self._cache(trained, self.round_number + 1, MODEL)
-            rows += self._metric_rows(stage, results)
-        seconds = time.monotonic() - self._stage_began
-        rows.append(self._row(stage, "federation", "seconds", seconds))
+            rows += self._evaluated(results)
+        seconds = self.progress.seconds
+        rows.append(self._row(FEDERATION, "seconds", seconds))
         for name in collaborators:
-            rows += [self._row(stage, name, metric, value) for metric, value in self._bytes[name].items()]
+            rows += [self._row(name, metric, value) for metric, value in self._bytes[name].items()]
         self._bytes.clear()
         self._log.write(rows)
         logger.info("Round %s: stage %s done in %.2f s", self.round_number, stage.name, seconds)
 
-    def _metric_rows(self, stage: Stage, results: dict[str, Result]) -> list[dict[str, Any]]:
+    def _evaluated(self, results: dict[str, Result]) -> list[Row]:
+        """The rows of what a task measured; the model that it evaluated is kept if it is the best."""
         rows = []
         for name, result in results.items():
-            rows += [self._row(stage, name, metric, float(value)) for metric, value in result[METRIC].items()]
-            if "map_50/all" in result[METRIC]:
-                self._keep_best(float(result[METRIC]["map_50/all"]))
-        counted = shares(results)
-        rows += [self._row(stage, "federation", f"accuracy/{name}", values) for name, values in counted.items()]
-        if counted:
-            self._keep_best(float(np.mean(next(iter(counted.values())))))
+            rows += [self._row(name, metric, float(value)) for metric, value in result[METRIC].items()]
+        accuracies = shares(results)
+        rows += [self._row(FEDERATION, f"accuracy/{name}", values) for name, values in accuracies.items()]
+        score = score_of(results, accuracies)
+        if score is not None and not self._evaluating_only:
+            rounds = self.round_number + bool(self._model(self.round_number + 1))
+            self.global_model.keep_if_best(score, rounds, self._model(rounds))
         return rows
 
-    def _row(self, stage: Stage, client: str, metric: str, value: Any) -> dict[str, Any]:
-        return {"round": self.round_number, "stage": stage.name, "client": client, "metric": metric, "value": value}
-
-    # The end of a round
-
-    def _keep_best(self, score: float) -> None:
-        if self._evaluating_only or (self.best_model_score is not None and score <= self.best_model_score):
-            return
-        self.best_model_score = score
-        evaluated = self.round_number + bool(self._model(self.round_number + 1))
-        self._dump_model(evaluated, Path(self.best_state_path))
+    def _row(self, client: str, metric: str, value: Any) -> Row:
+        return make_row(self.round_number, self.progress.stage.name, client, metric, value)
 
     def _finish_round(self) -> None:
         """Put the new global model on disk, then go on: a crash before this point repeats the round."""
@@ -314,12 +282,7 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
         if not model:
             raise PlanError("no stage of assigner.settings.stages has a task that publishes the model.")
         self._log.sync()
-        last_state = Path(self.last_state_path)
-        if self.round_number in self.snapshots:
-            self._dump_model(self.round_number, last_state.with_name(f"after_round_{self.round_number}.pbuf"))
-        if self._time_to_quit():
-            self._dump_model(self.round_number, last_state)
-        self._checkpoint.save(self.round_number, self.best_model_score, model)
+        self.global_model.finish_round(self.round_number, model, is_last=self._time_to_quit())
         self.callbacks.on_round_end(finished, {})
         self.tensor_db.drop_before(self.round_number)
         if self._time_to_quit():
@@ -336,16 +299,6 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
             {TensorKey(name, self.uuid, round_number, False, kind): array for name, array in tensors.items()}
         )
 
-    def _dump_model(self, round_number: int, path: Path) -> None:
-        """OpenFL's model file, replaced atomically; unlike OpenFL's own it holds the model the round ended with."""
-        proto = utils.construct_model_proto(
-            {**self._model(round_number), **self._shapes}, round_number, self.compression_pipeline
-        )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.partial")
-        utils.dump_proto(proto, str(partial))
-        partial.replace(path)
-
     # The end of the federation
 
     def stop(self, reason: str) -> None:
@@ -358,7 +311,7 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
         self._turn.notify_all()
 
     def all_quit_jobs_sent(self) -> bool:
-        """Wait until everybody has been told to quit, instead of being asked every five seconds."""
+        """Wait until everybody knows that it is over, instead of being asked every five seconds."""
 
         def everybody_knows() -> bool:
             return set(self.quit_job_sent_to) >= set(self.authorized_cols)
@@ -375,5 +328,11 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
 
     def _stopped(self) -> FederationError:
         return FederationError(
-            f"The federation stopped: {self._failure}; what was learned before is in {self._checkpoint.path}."
+            f"The federation stopped: {self._failure}; what was learned before is in "
+            f"{self.global_model.checkpoint.path}."
         )
+
+
+def _lock_workspace() -> Lock | None:
+    """Be the only aggregator of the workspace in the current directory; None if it is not a workspace."""
+    return lock_run(Path()) if Path(".workspace").exists() else None

@@ -42,7 +42,7 @@ class StagedAssigner(Assigner):  # type: ignore[misc]
         return self.settings.participation.draw(self.authorized_cols, round_number, self.settings.seed)
 
     def members(self, stage: Stage, round_number: int) -> list[str]:
-        """Who works in a stage: the round's participants where something is learned.
+        """Who works in a stage: the round's participants if something is learned.
 
         A stage that publishes nothing only measures. It is everybody's, because the test data is spread over all
         clients and accuracy is that of the whole.

@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from src.task_results import RATIO, WEIGHT, Array, Result
+from fedagem.tasks.accuracy import RANKED_BY
+from src.task_results import METRIC, RATIO, WEIGHT, Array, Result
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +33,16 @@ def shares(results: Mapping[str, Result]) -> dict[str, list[float]]:
     return {name: (count[:, 0] / np.maximum(count[:, 1], 1)).tolist() for name, count in counts.items()}
 
 
+def score_of(results: Mapping[str, Result], accuracies: Mapping[str, list[float]]) -> float | None:
+    """What the evaluated model is ranked by; None if nothing was evaluated."""
+    scores = [float(result[METRIC][RANKED_BY]) for result in results.values() if RANKED_BY in result[METRIC]]
+    if accuracies:
+        scores.append(float(np.mean(next(iter(accuracies.values())))))
+    return max(scores, default=None)
+
+
 def add_ratios(ratios: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
-    """The counts of all clients by name; a client who counted something else than most is left out."""
+    """The counts of all clients by name; a client that counted something else than most is left out."""
     shapes = {client: tuple((name, array.shape) for name, array in given.items()) for client, given in ratios.items()}
     usual, _ = Counter(shapes.values()).most_common(1)[0]
     for client in ratios:
@@ -44,7 +53,7 @@ def add_ratios(ratios: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
 
 
 def weighted_mean(arrays: list[Array], weights: list[float]) -> Array:
-    """sum w_i a_i / sum w_i in the arrays' own dtype and in the order given; zeros where nobody counts."""
+    """sum w_i a_i / sum w_i in the arrays' own dtype and in the order given; zeros if nobody counts."""
     total = sum(weights)
     if total == 0:
         return np.zeros_like(arrays[0])

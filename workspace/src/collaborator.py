@@ -9,8 +9,7 @@ from openfl.transport.grpc.aggregator_client import AggregatorGRPCClient
 from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError
-from src.aggregator import ResultRefusedError, StaleTaskError
-from src.link import GrpcLink, Link
+from src.link import GrpcLink, Link, ResultRefusedError, StaleTaskError
 from src.task_results import MODEL, Array
 from src.tensor_store import KeepsTensorStore
 
@@ -46,7 +45,7 @@ class StagedCollaborator(KeepsTensorStore, Collaborator):  # type: ignore[misc]
             try:
                 self.do_task(task, round_number)
             except ResultRefusedError as refusal:
-                logger.error("%s: this client goes on with the next stage", refusal)
+                logger.error("%s: this client goes on with the next stage", refusal.reason)
                 break
             except StaleTaskError as stale:
                 self._ask_again(task, round_number, stale)
@@ -54,10 +53,10 @@ class StagedCollaborator(KeepsTensorStore, Collaborator):  # type: ignore[misc]
         return True
 
     def _ask_again(self, task: str, round_number: int, stale: StaleTaskError) -> None:
-        """The stage ended without this client, or the aggregator has begun the round again; the next poll will tell."""
+        """Poll again: the stage ended without this client, or the aggregator has begun the round again."""
         if self._missed == (task, round_number):
-            raise FederationError(f"{task} cannot be done: {stale}; no earlier stage of the plan publishes it.")
-        logger.warning("%s of round %s is out of date (%s): asking again", task, round_number, stale)
+            raise FederationError(f"{task} cannot be done: {stale.reason}; no earlier stage of the plan publishes it.")
+        logger.warning("%s of round %s is out of date (%s): asking again", task, round_number, stale.reason)
         self._missed = (task, round_number)
 
     def do_task(self, task: str, round_number: int) -> dict[str, float]:
@@ -77,7 +76,7 @@ class StagedCollaborator(KeepsTensorStore, Collaborator):  # type: ignore[misc]
         """The tensor itself; the key's round is an offset from the current one.
 
         Only the model that the round began with is kept: g_ref and the next model are not on the aggregator's disk
-        yet, and one that starts again may make others, where stragglers are not waited for.
+        yet, and one that starts again may make others if stragglers are not waited for.
         """
         key = TensorKey(
             relative.tensor_name, self.aggregator_uuid, relative.round_number + round_number, False, relative.tags

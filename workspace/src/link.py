@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import grpc
 import numpy as np
@@ -14,34 +14,72 @@ from openfl.transport.grpc.common import create_header
 from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError
-from src.aggregator import ResultRefusedError, StagedAggregator, StaleTaskError
 from src.task_results import Array
+
+if TYPE_CHECKING:
+    from src.aggregator import StagedAggregator
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 _RPC_SECONDS = 300.0
-"""No answer takes longer; a connection that hangs is given up and made anew."""
+"""No answer takes longer; a connection that hangs is given up and made again."""
+
+
+class AnswerError(Exception):
+    """An answer of the aggregator that the collaborator acts upon.
+
+    OpenFL's server turns every exception into the same status and its text, so the text begins with a code.
+    """
+
+    code: ClassVar[str]
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"[{self.code}] {self.reason}"
+
+
+class ResultRefusedError(AnswerError):
+    """A result that must not reach the model; the collaborator learns why."""
+
+    code = "result-refused"
+
+
+class StaleTaskError(AnswerError):
+    """A task asks for a tensor of a stage that is over, or that a restarted aggregator has yet to repeat."""
+
+    code = "stale-task"
+
+
+def answer_in(details: str) -> AnswerError | None:
+    """The answer that a text from the wire stands for; None if it is something else."""
+    for kind in (ResultRefusedError, StaleTaskError):
+        if details.startswith(prefix := f"[{kind.code}] "):
+            return kind(details.removeprefix(prefix))
+    return None
 
 
 class Link(Protocol):
     """The three things a collaborator asks of an aggregator."""
 
     def get_tasks(self) -> tuple[list[str], int, int, bool]:
-        """Outstanding tasks, the round, seconds to sleep where there are none, and whether to quit."""
+        """Outstanding tasks, the round, seconds to sleep if there are none, and whether to quit."""
 
     def fetch(self, name: str, round_number: int, kind: tuple[str, ...]) -> Array:
-        """An aggregated tensor; raises StaleTaskError where there is none, or not yet again."""
+        """An aggregated tensor; raises StaleTaskError if there is none, or not yet again."""
 
     def send(self, round_number: int, task: str, tensors: dict[TensorKey, Array]) -> None:
-        """Deliver a task's result; raises ResultRefusedError where it is not taken."""
+        """Deliver a task's result; raises ResultRefusedError if it is not accepted."""
 
 
 class LocalLink:
     """A direct call into an aggregator of the same process; arrays are handed over without serialisation."""
 
-    def __init__(self, aggregator: StagedAggregator, collaborator: str) -> None:
+    def __init__(self, aggregator: "StagedAggregator", collaborator: str) -> None:
         self._aggregator = aggregator
         self._collaborator = collaborator
 
@@ -58,7 +96,7 @@ class LocalLink:
 
 
 class GrpcLink:
-    """OpenFL's gRPC client with bounded patience: who cannot join is told why instead of trying for ever."""
+    """OpenFL's gRPC client with bounded patience: a collaborator that cannot join ends with the reason."""
 
     def __init__(
         self,
@@ -124,10 +162,8 @@ class GrpcLink:
     def _raise_unless_temporary(self, error: grpc.RpcError, waited: float) -> None:
         details = str(error.details()).removeprefix("Exception calling application: ")
         where = f"the aggregator at {self._client.uri}"
-        if details.startswith("refused "):
-            raise ResultRefusedError(details) from error
-        if details.startswith("there is no "):
-            raise StaleTaskError(details) from error
+        if (answer := answer_in(details)) is not None:
+            raise answer from error
         if error.code() is grpc.StatusCode.UNAUTHENTICATED:
             raise FederationError(
                 f"{where} does not admit {self._client.collaborator_name!r} ({details}): certify this collaborator "

@@ -5,6 +5,17 @@ import os
 from pathlib import Path
 from typing import Any
 
+from fedagem.files import write_file
+
+Row = dict[str, Any]
+FEDERATION = "federation"
+"""The `client` of rows about the federation as a whole."""
+
+
+def make_row(round_number: int, stage: str, client: str, metric: str, value: Any) -> Row:
+    """A row as it is written."""
+    return {"round": round_number, "stage": stage, "client": client, "metric": metric, "value": value}
+
 
 class RoundLog:
     """Appends rows; after a crash, rows of rounds that will be repeated are taken back."""
@@ -15,7 +26,7 @@ class RoundLog:
             self._keep_rows_before(first_round)
         self._file = path.open("a", encoding="utf-8")
 
-    def write(self, rows: list[dict[str, Any]]) -> None:
+    def write(self, rows: list[Row]) -> None:
         """Append rows and hand them to the operating system."""
         self._file.write("".join(f"{json.dumps(row)}\n" for row in rows))
         self._file.flush()
@@ -27,9 +38,7 @@ class RoundLog:
     def _keep_rows_before(self, first_round: int) -> None:
         lines = self._path.read_text(encoding="utf-8").splitlines()
         kept = [line for line in lines if _round_of(line) < first_round]
-        partial = self._path.with_name(f".{self._path.name}.partial")
-        partial.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-        partial.replace(self._path)
+        write_file(self._path, "".join(f"{line}\n" for line in kept))
 
 
 def _round_of(line: str) -> float:

@@ -4,10 +4,7 @@ All clients of a process share one model, so memory grows with their buffers and
 a workspace: `python -m src.simulate [--workers N]`.
 """
 
-import fcntl
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +17,6 @@ from src.aggregator import StagedAggregator
 from src.collaborator import StagedCollaborator
 from src.link import Link, LocalLink
 from src.workers import WorkerPool
-
-logger = logging.getLogger(__name__)
 
 
 def build_federation(plan: Plan) -> tuple[StagedAggregator, list[StagedCollaborator]]:
@@ -40,7 +35,7 @@ def run_rounds(collaborators: list[StagedCollaborator]) -> None:
         active = [collaborator for collaborator in active if collaborator.step()]
 
 
-def run_side_by_side(plan: Plan, workers: int) -> None:
+def run_in_parallel(plan: Plan, workers: int) -> None:
     """Spread the clients over worker processes; this one keeps the aggregator and needs no data."""
     aggregator = _build_aggregator(plan, plan.get_task_runner(initialize_minimal_dataloader(plan)))
     WorkerPool(aggregator, plan.authorized_cols, workers, build_some).run()
@@ -58,28 +53,15 @@ def build_some(names: list[str], link_of: Callable[[str], Link]) -> dict[str, St
 def main(workers: int) -> None:
     """Simulate the federation of the workspace in the current directory."""
     plan = _parse_plan()
-    with _alone():
-        if workers > 1:
-            run_side_by_side(plan, min(workers, len(plan.authorized_cols)))
-        else:
-            run_rounds(build_federation(plan)[1])
+    if workers > 1:
+        run_in_parallel(plan, min(workers, len(plan.authorized_cols)))
+    else:
+        run_rounds(build_federation(plan)[1])
 
 
 def _parse_plan() -> Plan:
     setup_logger("info")
     return Plan.parse(Path("plan/plan.yaml"), Path("plan/cols.yaml"), Path("plan/data.yaml"))
-
-
-@contextmanager
-def _alone() -> Iterator[None]:
-    """One simulation per run: a second one waits for the first, and then finds the work done."""
-    with Path("simulation.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            logger.warning("Waiting for another process that simulates this run")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _build_aggregator(plan: Plan, runner: Any) -> StagedAggregator:

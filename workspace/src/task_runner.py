@@ -144,7 +144,7 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
         return keys + [TensorKey(name, "GLOBAL", 0, False, EXCHANGE) for name in wanted]
 
     def get_tensor_dict(self, with_opt_vars: bool = False) -> dict[str, Array]:
-        """The model by name, and the shapes of what is exchanged beside it (see `exchange/`).
+        """The model by name, and the shapes of what else is exchanged (see `exchange/`).
 
         Before any global model was loaded it is what the federation begins with.
         """

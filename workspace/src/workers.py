@@ -1,10 +1,9 @@
-"""Clients side by side: worker processes with one model each, and the aggregator in the process that starts them.
+"""Clients in parallel: worker processes with one model each, and the aggregator in the process that starts them.
 
 A client always belongs to the same worker, so its state stays where it is. A worker does one client's turn at a
 time and asks for everything over its pipe; the numbers are those of one client after the other.
 """
 
-import ctypes
 import multiprocessing
 import signal
 import threading
@@ -18,13 +17,11 @@ import click
 from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError
-from src.aggregator import ResultRefusedError, StagedAggregator
+from fedagem.system import end_with_parent
+from src.aggregator import StagedAggregator
 from src.collaborator import StagedCollaborator
-from src.link import Link
+from src.link import Link, ResultRefusedError
 from src.task_results import Array
-
-_END_WITH_PARENT = 1
-"""PR_SET_PDEATHSIG of prctl(2)."""
 
 BuildClients = Callable[[list[str], Callable[[str], Link]], dict[str, StagedCollaborator]]
 """Makes the collaborators of some names, given the link of each."""
@@ -63,8 +60,8 @@ class PipeLink:
 
 
 def work(pipe: Connection, names: list[str], build: BuildClients) -> None:
-    """A worker process: do the turns of the clients that it is told, until there are no more."""
-    ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGKILL)
+    """A worker process: do the turns of the clients that the pool names, until there are no more."""
+    end_with_parent(signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     received: dict[tuple[str, int, tuple[str, ...]], Array] = {}
     try:
@@ -86,7 +83,7 @@ class WorkerGoneError(Exception):
 
 
 class WorkerPool:
-    """The worker processes of a simulation, each served by a thread beside the aggregator."""
+    """The worker processes of a simulation, each served by a thread of the aggregator's process."""
 
     def __init__(self, aggregator: StagedAggregator, names: list[str], count: int, build: BuildClients) -> None:
         self._aggregator = aggregator
@@ -158,7 +155,7 @@ class WorkerPool:
         try:
             self._aggregator.receive(name, *arguments)
         except ResultRefusedError as refusal:
-            return str(refusal)
+            return refusal.reason
         return None
 
     def _fail(self, reason: str) -> None:

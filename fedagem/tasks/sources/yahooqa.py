@@ -1,14 +1,13 @@
 """Yahoo! Answers topics as features of a frozen text encoder."""
 
 import csv
-import fcntl
 import hashlib
 from pathlib import Path
 
 import torch
 
 from fedagem.errors import DataError
-from fedagem.files import read_state, write_state
+from fedagem.files import Lock, read_state, write_state
 from fedagem.tasks.data_folder import resolve_root
 from fedagem.tasks.sources.labelled import Labelled, Source
 from fedagem.tasks.sources.text_encoder import encode_texts
@@ -43,8 +42,8 @@ def _features(path: Path, encoder: Path, per_class: int | None, max_length: int)
     cache = path.with_name(f"{path.stem}-{_fingerprint(path, encoder, per_class, max_length)}.features")
     if not cache.exists():
         try:
-            with cache.with_suffix(".lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # clients of one machine start together; one of them does the work
+            with Lock(cache.with_suffix(".lock")) as lock:
+                lock.take(wait=True)  # clients of one machine start together; one of them does the work
                 if not cache.exists():
                     texts, labels = _read_texts(path, per_class)
                     write_state(cache, {"x": encode_texts(encoder, texts, max_length), "y": torch.tensor(labels)})

@@ -8,9 +8,12 @@ import pytest
 import torch
 import yaml
 from click.testing import CliRunner
+from safetensors import safe_open
 
 from fedagem.cli.main import main
 from fedagem.detection.detector_file import save_detector
+from fedagem.learning.model_file import ModelDescription, write_model
+from fedagem.learning.trainer import Component
 from models.tiny_yolo import TinyYolo
 from models.yolo_decode import encode_boxes
 
@@ -64,7 +67,7 @@ def model(tmp_path):
         network.head.weight.zero_()
         bias.fill_(-9.0)
         bias[anchor * 7 : anchor * 7 + 7] = torch.tensor(wanted)
-    path = tmp_path / "models" / "model.pt"
+    path = tmp_path / "models" / "model.safetensors"
     save_detector(network, path)
     return path
 
@@ -110,6 +113,11 @@ def test_mistakes_end_in_one_sentence(tmp_path, drive, model):
     assert refused(run("evaluate", "--model", tmp_path / "no.pt", "--snippets", drive), "there is no model at")
     assert refused(run("evaluate", "--model", model, "--snippets", tmp_path / "nothing"), "nothing")
     assert refused(run("evaluate", "--model", model, "--snippets", drive, "--pictures", -1), "cannot be negative")
+    (tmp_path / "last.pbuf").write_text("weights")
+    openfl = run("evaluate", "--model", tmp_path / "last.pbuf", "--snippets", drive)
+    assert refused(openfl, "is OpenFL's own model file: use", "last.safetensors")
+    assert refused(run("evaluate", "--model", tmp_path / "last.pbuf"), "is OpenFL's own model file")
+    assert refused(run("evaluate", "--model", model, "--plan", "p.yaml", "--snippets", drive), "give one of them")
     (tmp_path / "junk.pt").write_text("junk")
     assert refused(run("evaluate", "--model", tmp_path / "junk.pt", "--snippets", drive), "is not a model file")
     assert refused(run("detect", tmp_path / "gone", "--model", model, "--out", tmp_path), "there is nothing at")
@@ -124,9 +132,22 @@ def test_mistakes_end_in_one_sentence(tmp_path, drive, model):
 
 def test_a_drive_without_a_class_of_the_model_is_refused(tmp_path, drive):
     network = TinyYolo(classes=("zebra",), anchors=ANCHORS, input_size=(96, 64), width=0.05)
-    save_detector(network, tmp_path / "zebra.pt")
-    result = run("evaluate", "--model", tmp_path / "zebra.pt", "--snippets", drive)
+    save_detector(network, tmp_path / "zebra.safetensors")
+    result = run("evaluate", "--model", tmp_path / "zebra.safetensors", "--snippets", drive)
     assert refused(result, "zebra", "no class in common")
+
+
+@pytest.mark.parametrize("command", ["evaluate", "detect"])
+def test_a_model_file_cannot_name_just_any_class(tmp_path, drive, model, command):
+    with safe_open(model, "np") as file:
+        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    settings = {"command": f"touch {tmp_path / 'harm'}"}
+    write_model(model, weights, ModelDescription(Component("os.system", settings)))
+    arguments = [drive, "--out", tmp_path / "o"] if command == "detect" else ["--snippets", drive]
+    assert refused(run(command, *arguments, "--model", model), "'os.system', which is not part of this project")
+    allowed = run(command, *arguments, "--model", model, "--allow", "os")
+    assert refused(allowed, "'os.system', which does not make a Module")
+    assert not (tmp_path / "harm").exists()
 
 
 def picture(path):

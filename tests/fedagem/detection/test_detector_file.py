@@ -2,16 +2,18 @@
 
 import pickle
 
-import numpy as np
 import pytest
 import torch
-import yaml
 
 from fedagem.detection.detector_file import load_detector, save_detector
 from fedagem.errors import DataError
+from fedagem.learning.model_file import ModelDescription, write_model
+from fedagem.learning.trainer import Component
+from models.mnist_cnn import SmallCNN
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
 
 CONFIG = TinyYoloConfig(classes=("car", "sign"), anchors=((0.5, 0.5), (2.0, 1.0)), input_size=(96, 64), width=0.05)
+OBJECTIVE = "fedagem.detection.objective.DetectionObjective"
 
 
 @pytest.fixture
@@ -26,8 +28,21 @@ def same(first, second):
 
 
 def test_a_saved_detector_comes_back_whole(tmp_path, model):
-    save_detector(model, tmp_path / "deep" / "model.pt")
-    loaded = load_detector(tmp_path / "deep" / "model.pt").model
+    save_detector(model, tmp_path / "deep" / "model.safetensors")
+    loaded = load_detector(tmp_path / "deep" / "model.safetensors").model
+    assert loaded.config == CONFIG
+    assert not loaded.training
+    assert same(loaded, model)
+
+
+def save_plain(model, path):
+    """The other kind of file: what a script outside of this project can write with torch alone."""
+    torch.save({"model": model.state_dict(), "config": model.config.to_settings()}, path)
+
+
+def test_plain_weights_and_settings_are_a_detector_too(tmp_path, model):
+    save_plain(model, tmp_path / "model.pt")
+    loaded = load_detector(tmp_path / "model.pt").model
     assert loaded.config == CONFIG
     assert not loaded.training
     assert same(loaded, model)
@@ -53,7 +68,7 @@ def test_files_that_are_no_model_are_refused_and_never_run(tmp_path, monkeypatch
 
 def test_a_truncated_file_is_refused(tmp_path, model):
     path = tmp_path / "model.pt"
-    save_detector(model, path)
+    save_plain(model, path)
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(DataError, match="not a model file"):
         load_detector(path)
@@ -74,40 +89,39 @@ def test_other_content_is_refused_by_name(tmp_path, content, complaint):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"there is no model at .*nothing\.pt"):
-        load_detector(tmp_path / "nothing.pt")
+    for name in ("nothing.pt", "nothing.safetensors"):
+        with pytest.raises(DataError, match=rf"there is no model at .*{name}"):
+            load_detector(tmp_path / name)
 
 
-def write_run(directory, model, template="models.tiny_yolo.TinyYolo"):
-    """What a federation leaves behind: OpenFL's own writer with the workspace's own pipeline."""
-    from openfl.protocols import utils
-
-    from src.pipeline import ExactPipeline
-
-    settings = {
-        "model": {"template": template, "settings": CONFIG.to_settings()},
-        "objective": {"settings": {"anchors": CONFIG.to_settings()["anchors"], "thresholds": {"confidence": 0.7}}},
-    }
-    (directory / "plan").mkdir(parents=True)
-    (directory / "plan" / "plan.yaml").write_text(yaml.safe_dump({"task_runner": {"settings": settings}}))
-    (directory / "save").mkdir()
+def write_run(directory, model, template="models.tiny_yolo.TinyYolo", **settings):
+    """What a federation leaves behind: a model file that is described by the plan."""
+    anchors = CONFIG.to_settings()["anchors"]
+    objective = Component(OBJECTIVE, {"anchors": anchors, "thresholds": {"confidence": 0.7}})
+    network = Component(template, {**CONFIG.to_settings(), **settings})
+    path = directory / "save" / "last.safetensors"
     arrays = {name: value.numpy() for name, value in model.state_dict().items()}
-    arrays["exchange/g_ref"] = np.array([7], np.int64)
-    path = directory / "save" / "last.pbuf"
-    utils.dump_proto(utils.construct_model_proto(arrays, 3, ExactPipeline()), str(path))
+    write_model(path, arrays, ModelDescription(network, objective, "carla", rounds=3).completed())
     return path
 
 
-def test_the_model_of_a_federation_is_read_with_the_plan_of_its_run(tmp_path, model):
-    path = write_run(tmp_path / "run", model)
+def test_the_model_of_a_federation_needs_nothing_but_its_file(tmp_path, model):
+    path = write_run(tmp_path / "run", model).rename(tmp_path / "moved.safetensors")
     checkpoint = load_detector(path)
     assert same(checkpoint.model, model)
     assert checkpoint.model.config == CONFIG
     assert checkpoint.objective_settings["thresholds"] == {"confidence": 0.7}
-    moved = path.rename(tmp_path / "moved.pbuf")
-    with pytest.raises(DataError, match="name it with --plan"):
-        load_detector(moved)
-    assert same(load_detector(moved, tmp_path / "run" / "plan" / "plan.yaml").model, model)
+    assert not checkpoint.model.training
+
+
+def test_a_run_that_began_with_published_weights_does_not_need_them_again(tmp_path):
+    model = TinyYolo(CONFIG.classes, CONFIG.anchors, CONFIG.input_size)
+    settings = {name: value for name, value in CONFIG.to_settings().items() if name != "width"}
+    network = Component("models.darknet_weights.pretrained_tiny_yolo", {**settings, "weights": "gone.weights"})
+    objective = Component(OBJECTIVE, {"anchors": settings["anchors"]})
+    arrays = {name: value.numpy() for name, value in model.state_dict().items()}
+    write_model(tmp_path / "m.safetensors", arrays, ModelDescription(network, objective).completed())
+    assert same(load_detector(tmp_path / "m.safetensors").model, model)
 
 
 def test_a_damaged_federation_model_is_refused(tmp_path, model):
@@ -115,11 +129,13 @@ def test_a_damaged_federation_model_is_refused(tmp_path, model):
     whole = path.read_bytes()
     for content in (b"", b"junk", whole[: len(whole) // 2], torch.rand(100).numpy().tobytes()):
         path.write_bytes(content)
-        with pytest.raises(DataError, match=r"last\.pbuf"):
+        with pytest.raises(DataError, match=r"last\.safetensors"):
             load_detector(path)
 
 
-def test_the_plan_of_another_kind_of_model_is_refused(tmp_path, model):
-    path = write_run(tmp_path / "run", model, template="models.mnist_cnn.McMahanCNN")
-    with pytest.raises(DataError, match="which is not the detector"):
-        load_detector(path)
+def test_another_kind_of_model_is_refused(tmp_path):
+    network = SmallCNN()
+    arrays = {name: value.numpy() for name, value in network.state_dict().items()}
+    write_model(tmp_path / "m.safetensors", arrays, ModelDescription(Component("models.mnist_cnn.SmallCNN")))
+    with pytest.raises(DataError, match=r"holds 'models\.mnist_cnn\.SmallCNN', which is not a detector"):
+        load_detector(tmp_path / "m.safetensors")

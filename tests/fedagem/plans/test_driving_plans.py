@@ -71,7 +71,7 @@ def test_only_what_is_not_driven_live_or_named_by_the_plan_is_recorded(plan):
     assert titles(live=True) == ["demo-evaluation", "demo-warm-up"]
     assert titles(live=False) == ["demo-evaluation", "demo-drive", "demo-warm-up"]
     plan["data_loader"]["settings"]["evaluation"] = {"paths": {"city": ["mine"]}}
-    plan["task_runner"]["settings"]["initial_model"] = "mine.pbuf"
+    plan["task_runner"]["settings"]["initial_model"] = "mine.safetensors"
     assert titles(live=False) == ["demo-drive"]
     del plan["carla"]
     assert titles(live=False) == []

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
+from fedagem.detection.detector_file import save_detector
 from fedagem.errors import DataError
 from fedagem.reports.before_and_after import before_and_after
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
@@ -30,17 +31,10 @@ def write_drive(folder, first, count):
 @pytest.fixture
 def run(tmp_path):
     """A run with its last model; its drives have 9 frames from number 100 and 14 from number 200."""
-    from openfl.protocols import utils
-
-    from src.pipeline import ExactPipeline
-
     write_drive(tmp_path / "drives" / "short", 100, 9)
     write_drive(tmp_path / "drives" / "long", 200, 14)
-    arrays = {name: value.numpy() for name, value in TinyYolo.of(CONFIG).state_dict().items()}
-    (tmp_path / "run" / "save").mkdir(parents=True)
-    (tmp_path / "run" / "plan").mkdir()
-    path = tmp_path / "run" / "save" / "last.pbuf"
-    utils.dump_proto(utils.construct_model_proto(arrays, 3, ExactPipeline()), str(path))
+    (tmp_path / "run" / "plan").mkdir(parents=True)
+    save_detector(TinyYolo.of(CONFIG), tmp_path / "run" / "save" / "last.safetensors")
     return tmp_path / "run"
 
 

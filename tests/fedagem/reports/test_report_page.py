@@ -14,6 +14,7 @@ import pytest
 import yaml
 from rich.console import Console
 
+from fedagem.detection.detector_file import save_detector
 from fedagem.plans.plan import load_plan
 from fedagem.reports.comparison import comparison_table, summarise_comparison
 from fedagem.reports.page import write_page
@@ -103,13 +104,7 @@ def change_plan_of(run: Path, section: str, **settings: Any) -> None:
 
 def add_pictures(run: Path, drives: Path) -> None:
     """Let a run have a last model, and frames that it was evaluated on."""
-    from openfl.protocols import utils
-
-    from src.pipeline import ExactPipeline
-
-    arrays = {name: value.numpy() for name, value in TinyYolo.of(CONFIG).state_dict().items()}
-    (run / "save").mkdir()
-    utils.dump_proto(utils.construct_model_proto(arrays, 3, ExactPipeline()), str(run / "save" / "last.pbuf"))
+    save_detector(TinyYolo.of(CONFIG), run / "save" / "last.safetensors")
     change_plan_of(
         run, "task_runner", model={"template": "models.tiny_yolo.TinyYolo", "settings": CONFIG.to_settings()}
     )
@@ -185,7 +180,7 @@ def test_what_came_before_the_rounds_is_among_the_costs(tmp_path: Path) -> None:
         snippets={v: [{"paths": [str(tmp_path / "drive" / v)]}] for v in ("vehicle_1", "vehicle_2")},
         evaluation={"paths": {"city": [str(tmp_path / "evaluation" / "city_1")]}},
     )
-    change_plan_of(run, "task_runner", initial_model=str(warm_up / "save" / "last.pbuf"))
+    change_plan_of(run, "task_runner", initial_model=str(warm_up / "save" / "last.safetensors"))
     plan = yaml.safe_load((run / "plan" / "plan.yaml").read_text()) | {"warm_up": {"rounds": 6, "seconds": 40}}
     (run / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan))
     text = write_page([run], tmp_path / "report.html").read_text()

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fedagem.errors import FedAGemError
 from fedagem.cli.finish import interrupted
-from fedagem.runs.processes import ProcessGroup
 from fedagem.cli.options import RunRequest
+from fedagem.errors import FedAGemError
+from fedagem.runs.processes import ProcessGroup
 from tests.support.waiting import wait_for
 
 
@@ -174,3 +174,28 @@ def test_only_one_group_works_on_a_run(directory):
             second.claim()
     with ProcessGroup(directory) as third:
         third.claim()
+
+
+def test_the_processes_of_a_group_share_its_lock_and_nobody_else(directory):
+    take = python("from pathlib import Path; from fedagem.runs.processes import lock_run; lock_run(Path())")
+    with ProcessGroup(directory) as group:
+        group.claim()
+        group.start("member", take)
+        group.wait(lambda: None)
+        stranger = subprocess.run(take, cwd=directory, capture_output=True, text=True, check=False)
+    assert "is being run by another process" in stranger.stderr
+    assert subprocess.run(take, cwd=directory, check=False).returncode == 0
+
+
+def test_a_run_is_taken_until_its_last_process_has_ended(directory):
+    """Even if the command is killed: what it started may still be writing."""
+    with ProcessGroup(directory) as group, ProcessGroup(directory) as other:
+        group.claim()
+        member = group.start("member", FOREVER)
+        assert group._lock is not None
+        group._lock.close()
+        with pytest.raises(FedAGemError, match="is being run by another process"):
+            other.claim()
+        member.process.kill()
+        member.process.wait()
+        other.claim()

@@ -5,8 +5,8 @@ import copy
 import pytest
 
 from fedagem.cli.compare import _variant, method_assignments
+from fedagem.errors import FedAGemError, PlanError
 from fedagem.plans.driving import WarmUp
-from fedagem.errors import PlanError
 from fedagem.plans.plan import check_plan, load_plan, set_seed
 from fedagem.runs.preparation import _training_plan, warm_up
 
@@ -79,7 +79,14 @@ def test_it_is_a_drive(repository):
 
 
 def test_a_plan_that_names_its_initial_model_has_none(plan):
-    plan["task_runner"]["settings"]["initial_model"] = "mine.pbuf"
+    plan["task_runner"]["settings"]["initial_model"] = "mine.safetensors"
     before = copy.deepcopy(plan)
     warm_up(plan, "towns")
     assert plan == before
+
+
+def test_a_model_of_an_earlier_version_is_trained_again_on_request(plan, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fedagem.runs.preparation.run_jobs", lambda jobs, parallel: None)
+    with pytest.raises(FedAGemError, match=r"was trained by an earlier version, without last\.safetensors: remove it"):
+        warm_up(plan, "towns")

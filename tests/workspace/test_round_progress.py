@@ -1,0 +1,92 @@
+"""Where a round stands, without OpenFL: stages, who is awaited, and when a stage is complete."""
+
+import subprocess
+import sys
+
+from fedagem.plans.rounds import Stage
+from src.round_progress import RoundProgress
+
+PUBLISHES = {"gradient": ["g_ref"], "train": ["model"], "evaluate": []}
+
+
+class Rounds:
+    """Three stages, the last one in every second round; a and b learn, everybody evaluates."""
+
+    stages = (
+        Stage("gradient", ["gradient"]),
+        Stage("train", ["train"]),
+        Stage("evaluate", ["evaluate"], every=2),
+    )
+
+    def stages_of(self, round_number):
+        return [stage for stage in self.stages if stage.runs_in(round_number)]
+
+    def members(self, stage, round_number):
+        return ["a", "b", "c"] if stage.name == "evaluate" else ["a", "b"]
+
+    def publishes(self, task):
+        return PUBLISHES[task]
+
+
+def progress(*exchanged):
+    return RoundProgress[str](Rounds(), {"model", *exchanged}, 0)
+
+
+def test_a_round_goes_through_its_stages():
+    here = progress("g_ref")
+    names = []
+    while not here.finished:
+        names.append(here.stage.name)
+        here.next_stage()
+    assert names == ["gradient", "train"]
+    here.begin_round(1)
+    assert (here.round_number, here.finished, here.stage.name) == (1, False, "gradient")
+    assert len([here.next_stage() for _ in range(3)]) == 3
+    assert here.finished
+
+
+def test_a_stage_whose_tensors_nobody_averages_is_left_out():
+    assert progress().stage.name == "train"
+
+
+def test_a_result_is_awaited_until_it_is_there():
+    here = progress()
+    assert here.outstanding("a") == ["train"]
+    assert here.outstanding("c") == [], "it does not learn"
+    here.take("train", "b", "of b")
+    here.take("train", "a", "of a")
+    assert here.outstanding("a") == []
+    assert here.done() == ["a", "b"], "in the order of the schedule"
+    assert list(here.results("train", ["a", "b"]).items()) == [("a", "of a"), ("b", "of b")]
+
+
+def test_a_refused_client_is_not_awaited_until_the_next_stage():
+    here = progress()
+    here.take("train", "a", "of a")
+    here.refuse("b")
+    assert here.outstanding("b") == []
+    assert here.awaited() == here.done() == ["a"]
+    here.begin_round(1)
+    assert here.outstanding("b") == ["train"]
+    assert here.done() == []
+
+
+def test_when_all_are_refused_nobody_is_awaited():
+    here = progress()
+    here.refuse("a")
+    here.refuse("b")
+    assert here.awaited() == []
+
+
+def test_time_counts_from_the_beginning_of_the_stage(monkeypatch):
+    here = progress()
+    began = here._began
+    monkeypatch.setattr("src.round_progress.time.monotonic", lambda: began + 5)
+    assert here.seconds == 5
+    here.next_stage()
+    assert here.seconds == 0
+
+
+def test_it_needs_no_openfl(repository):
+    code = "import sys, src.round_progress; sys.exit('openfl' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=repository / "workspace", check=False).returncode == 0

@@ -1,0 +1,113 @@
+"""The global model on disk: the checkpoint that a killed aggregator goes on from, and the model files of the run."""
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from openfl.pipelines.pipeline import TransformationPipeline
+from openfl.protocols import utils
+
+from fedagem.errors import CorruptStateError
+from fedagem.files import read_state, write_file, write_state
+from fedagem.learning.model_file import SUFFIX, ModelDescription, write_model
+from fedagem.learning.trainer import TrainingSettings
+from fedagem.runs.folder import plan_digest, plan_of_run
+from fedagem.settings import parse_settings
+from src.task_results import Array
+
+Model = Mapping[str, Array]
+
+
+def describe_model(directory: Path) -> ModelDescription:
+    """What a run's model files say of the model besides its weights, from the run's plan."""
+    plan, name = plan_of_run(directory)
+    training = parse_settings(TrainingSettings, plan["task_runner"]["settings"], "task_runner.settings")
+    return ModelDescription(training.model, training.objective, name, plan_digest(plan)).completed()
+
+
+class Checkpoint:
+    """One file, replaced atomically after every round."""
+
+    def __init__(self, path: Path, initial: Model) -> None:
+        self.path = path
+        self._origin = _fingerprint(initial)
+        """Which initial model the federation began with: a checkpoint of another beginning is not continued."""
+
+    def save(self, round_number: int, best_score: float | None, model: Model) -> None:
+        """Remember that `round_number` begins with this model."""
+        tensors = {name: torch.from_numpy(np.asarray(array)) for name, array in model.items()}
+        record = {"round": round_number, "best_score": best_score, "model": tensors, "origin": self._origin}
+        write_state(self.path, record)
+
+    def load(self) -> tuple[int, float | None, dict[str, Array]] | None:
+        """The round to go on with, its best score and its model; None if no round was finished yet."""
+        if not self.path.exists():
+            return None
+        state = read_state(self.path)
+        if state["origin"] != self._origin:
+            raise CorruptStateError(
+                f"{self.path} is of a federation that began with another initial model: remove it to start from the "
+                "beginning, or put the initial model it began with back."
+            )
+        model = {name: tensor.numpy() for name, tensor in state["model"].items()}
+        return state["round"], state["best_score"], model
+
+
+@dataclass
+class GlobalModel:
+    """Keeps the last model, the best one and those after chosen rounds.
+
+    Models are written as model files; the last and the best one also as OpenFL's own `.pbuf` files, with the shapes of
+    what is exchanged, because `fx model save` reads those.
+    """
+
+    last: Path
+    best: Path
+    checkpoint: Checkpoint
+    description: ModelDescription
+    shapes: Model
+    pipeline: TransformationPipeline
+    snapshots: Collection[int] = ()
+    """After how many rounds a copy of the model is kept."""
+    best_score: float | None = None
+
+    def resume(self) -> tuple[int, dict[str, Array]] | None:
+        """The round to go on with and the model that it begins with; None if no round was finished yet."""
+        if (saved := self.checkpoint.load()) is None:
+            return None
+        round_number, self.best_score, model = saved
+        return round_number, model
+
+    def keep_if_best(self, score: float, rounds: int, model: Model) -> None:
+        """Keep a model that was trained for so many rounds if no earlier one has scored as high."""
+        if self.best_score is None or score > self.best_score:
+            self.best_score = score
+            self._write(self.best, rounds, model)
+
+    def finish_round(self, rounds: int, model: Model, is_last: bool) -> None:
+        """Put the model after so many rounds on disk; a crash before the end of this repeats the round."""
+        if rounds in self.snapshots:
+            self._write_model_file(self.last.with_name(f"after_round_{rounds}{SUFFIX}"), rounds, model)
+        if is_last:
+            self._write(self.last, rounds, model)
+        self.checkpoint.save(rounds, self.best_score, model)
+
+    def _write(self, path: Path, rounds: int, model: Model) -> None:
+        """Unlike the file that OpenFL would write, it holds the model that the round ended with."""
+        proto = utils.construct_model_proto({**model, **self.shapes}, rounds, self.pipeline)
+        write_file(path, proto.SerializeToString())
+        self._write_model_file(path.with_suffix(SUFFIX), rounds, model)
+
+    def _write_model_file(self, path: Path, rounds: int, model: Model) -> None:
+        write_model(path, model, replace(self.description, rounds=rounds))
+
+
+def _fingerprint(model: Model) -> str:
+    digest = hashlib.sha256()
+    for name, array in sorted(model.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
