@@ -21,7 +21,7 @@ from benchmarks.measurement import Measurement
 from fedagem.learning.learner import Learner
 from fedagem.plans.plan import Plan, change_plan, load_plan, set_rounds
 from fedagem.runs.folder import create_run
-from fedagem.runs.results import read_metrics
+from fedagem.runs.metrics_log import SAMPLES, SECONDS, TRAIN, read_metrics, total
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -106,9 +106,8 @@ def _timed(owner: type, *names: str) -> Iterator[list[float]]:
 
 def _training(directory: Path) -> tuple[float, float]:
     """Samples and seconds of the training stage."""
-    rows = [row for row in read_metrics(directory) if row["stage"] == "train"]
-    samples = sum(row["value"] for row in rows if row["metric"] == "samples")
-    return samples, sum(row["value"] for row in rows if row["metric"] == "seconds")
+    rows = [row for row in read_metrics(directory) if row.stage == TRAIN]
+    return total(rows, SAMPLES), total(rows, SECONDS)
 
 
 if __name__ == "__main__":

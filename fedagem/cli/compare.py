@@ -1,6 +1,7 @@
 """`fedagem compare`: one plan under several methods and seeds, all on the same frames."""
 
 import copy
+import dataclasses
 import inspect
 import json
 import signal
@@ -15,8 +16,10 @@ from fedagem.learning.methods import METHODS
 from fedagem.plans.drive import frames_per_second, is_driving
 from fedagem.plans.plan import Plan, change_plan, check_plan, check_sections, load_plan, set_rounds, set_seed
 from fedagem.plans.snippet_paths import check_snippet_paths
-from fedagem.reports.comparison import comparison_table, draw_comparison, summarise_comparison
+from fedagem.reports.figures import draw_comparison
 from fedagem.reports.page import write_page
+from fedagem.reports.summary import summarise_runs
+from fedagem.reports.tables import comparison_table
 from fedagem.runs.drives import add_evaluation_frames, drives_before, replay_training_frames
 from fedagem.runs.many_runs import Job, run_jobs
 from fedagem.runs.preparation import warm_up
@@ -83,8 +86,8 @@ def command(
     for directory in directories:
         if not (directory / "report.html").exists():
             illustrate_run(directory)
-    summary = summarise_comparison(directories)
-    (out / "comparison.json").write_text(json.dumps(summary, indent=2), encoding="utf-8")
+    summary = summarise_runs(directories)
+    (out / "comparison.json").write_text(json.dumps(dataclasses.asdict(summary), indent=2), encoding="utf-8")
     pictures = draw_comparison(directories, out)
     page = write_page(directories, out / "report.html")
     console = Console()

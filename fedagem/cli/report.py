@@ -9,9 +9,11 @@ import click
 from rich.console import Console
 
 from fedagem.errors import FedAGemError
-from fedagem.reports.presentation import pages_of, pictures_of, tables_of
-from fedagem.reports.tables import label_of
-from fedagem.runs.results import write_results
+from fedagem.reports.figures import pictures_of
+from fedagem.reports.page import pages_of
+from fedagem.reports.tables import tables_of
+from fedagem.runs.metrics_log import LOG_NAME
+from fedagem.runs.results import csv_of, scalars, write_results
 
 
 @click.command(name="report")
@@ -27,16 +29,19 @@ def command(runs: tuple[Path, ...], out: Path) -> None:
     results = {directory: write_results(directory) for directory in _begun(directories)}
     illustrations = [*pictures_of(results, out), *pages_of(results, out)]
     out.mkdir(parents=True, exist_ok=True)
-    (out / "results.json").write_text(json.dumps(list(results.values()), indent=2), encoding="utf-8")
+    contents = [run.to_json() for run in results.values()]
+    numbers = [scalar for run in results.values() for scalar in scalars(run)]
+    (out / "results.json").write_text(json.dumps(contents, indent=2), encoding="utf-8")
+    (out / "results.csv").write_text(csv_of(numbers), encoding="utf-8")
     console = Console()
     console.print(*tables_of(results))
-    of_seeds = Counter((run["plan"], label_of(run), run["seed"]) for run in results.values())
+    of_seeds = Counter((run.plan, run.label, run.seed) for run in results.values())
     for plan, label in sorted({(plan, label) for (plan, label, _), count in of_seeds.items() if count > 1}):
         console.print(
             f"{plan}, {label}: several runs have the same seed, so this is a mean over other settings too; "
             "name fewer runs to tell them apart."
         )
-    for path in (*illustrations, out / "results.json"):
+    for path in (*illustrations, out / "results.json", out / "results.csv"):
         console.print(f"wrote {path}")
 
 
@@ -55,11 +60,11 @@ def _runs_in(folder: Path) -> list[Path]:
 
 def _begun(directories: list[Path]) -> list[Path]:
     """Those that have measured something; the others are named."""
-    begun = [directory for directory in directories if (directory / "metrics.jsonl").exists()]
+    begun = [directory for directory in directories if (directory / LOG_NAME).exists()]
     if not begun:
         names = ", ".join(map(str, directories))
-        raise FedAGemError(f"none of these runs has begun, there is no metrics.jsonl in any of them: {names}.")
+        raise FedAGemError(f"none of these runs has begun, there is no {LOG_NAME} in any of them: {names}.")
     for directory in directories:
         if directory not in begun:
-            click.echo(f"left out {directory}: it has no metrics.jsonl, the run has not begun.", err=True)
+            click.echo(f"left out {directory}: it has no {LOG_NAME}, the run has not begun.", err=True)
     return begun

@@ -3,17 +3,19 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fedagem.learning.methods import METHODS
 from fedagem.plans.drive import frames_per_second, is_driving
-from fedagem.reports.tables import label_of_plan
+from fedagem.plans.driving import DriveSettings
+from fedagem.plans.plan import Plan
+from fedagem.reports.summary import Summary, label_of_plan
+from fedagem.settings import parse_settings
 
-_Plan = dict[str, Any]
 
-
-def setting_of(plans: Sequence[_Plan], name: str, summary: dict[str, Any]) -> dict[str, str]:
+def setting_of(plans: Sequence[Plan], name: str, summary: Summary) -> dict[str, str]:
     """Facts by their names; those that the plans do not have are left out."""
     plan = plans[-1]
     loader, training = plan["data_loader"]["settings"], plan["task_runner"]["settings"]
-    shift = summary["shift_round"]
+    shift = summary.shift_round
     facts = {
         "plan": name,
         "clients": ", ".join(loader.get("vehicles", [])) or loader.get("clients"),
@@ -21,20 +23,20 @@ def setting_of(plans: Sequence[_Plan], name: str, summary: dict[str, Any]) -> di
         "seed of the drive": plan["carla"].get("seed", 0) if is_driving(plan) else None,
         "evaluated on": _evaluated_on(plan),
         "rounds": plan.get("aggregator", {}).get("settings", {}).get("rounds_to_train"),
-        "shift at round": f"{shift} (not reached)" if shift is not None and not summary["shift_reached"] else shift,
+        "shift at round": f"{shift} (not reached)" if shift is not None and not summary.shift_reached else shift,
         "seconds per round": loader.get("seconds_per_round"),
         "begins with": _beginning(plan),
         "model": training["model"]["template"],
-        "method's settings": _by_method(plans, lambda own: _listed(own.get("method_settings", {}))),
+        "method's settings": _by_method(plans, _method_settings),
         "buffer": _by_method(plans, lambda own: str(own.get("buffer", {}).get("capacity", 200))),
         "samples of a buffer gradient": _by_method(plans, _buffer_gradient),
         "optimiser": _listed(training.get("optimizer", {})),
-        "seeds": ", ".join(map(str, summary["seeds"])),
+        "seeds": ", ".join(map(str, summary.seeds)),
     }
     return {key: str(value) for key, value in facts.items() if value not in (None, "")}
 
 
-def _by_method(plans: Sequence[_Plan], setting: Callable[[dict[str, Any]], str]) -> str:
+def _by_method(plans: Sequence[Plan], setting: Callable[[dict[str, Any]], str]) -> str:
     """A setting of the methods: one for all of them, or each with the method that has it."""
     found = {label_of_plan(plan): setting(plan["task_runner"]["settings"]) for plan in plans}
     if len(set(found.values())) == 1:
@@ -42,11 +44,18 @@ def _by_method(plans: Sequence[_Plan], setting: Callable[[dict[str, Any]], str])
     return "; ".join(f"{value} ({label})" for label, value in found.items() if value)
 
 
+def _method_settings(training: dict[str, Any]) -> str:
+    """Only what the method makes use of: every method accepts a replay batch, but not every one replays."""
+    replays = METHODS[training.get("method", "fedavg")].replays
+    chosen = training.get("method_settings", {})
+    return _listed({name: value for name, value in chosen.items() if replays or name != "replay_batch"})
+
+
 def _buffer_gradient(training: dict[str, Any]) -> str:
     return str(training.get("buffer_gradient_samples", "")) if training.get("fedagem", True) else ""
 
 
-def _frames_from(plan: _Plan) -> str | None:
+def _frames_from(plan: Plan) -> str | None:
     if is_driving(plan):
         carla = plan["carla"]
         server = f"CARLA at {carla.get('host')}:{carla.get('port', 2000)}"
@@ -56,20 +65,20 @@ def _frames_from(plan: _Plan) -> str | None:
     return ", ".join(dict.fromkeys(path for leg in legs for path in leg["paths"])) or None
 
 
-def _evaluated_on(plan: _Plan) -> str | None:
-    loader, driving = plan["data_loader"]["settings"], plan.get("driving")
-    if driving:
-        seconds, vehicles = driving["evaluation_seconds"], driving.get("evaluation_vehicles", 1)
+def _evaluated_on(plan: Plan) -> str | None:
+    if plan.get("driving"):
+        drive = parse_settings(DriveSettings, plan["driving"], "driving")
+        seconds, vehicles = drive.evaluation_seconds, drive.evaluation_vehicles
         frames = seconds * vehicles * frames_per_second(plan)
-        regions = " and ".join(driving.get("evaluation_regions", ["city", "highway"]))
+        regions = " and ".join(drive.evaluation_regions)
         return f"about {frames:g} frames each of {regions}: {vehicles} x {seconds:g} s of driving"
-    evaluation = loader.get("evaluation", {})
+    evaluation = plan["data_loader"]["settings"].get("evaluation", {})
     folders = "; ".join(f"{domain}: {', '.join(paths)}" for domain, paths in evaluation.get("paths", {}).items())
     held_out = " (only frames kept out of training)" if evaluation.get("held_out_only") else ""
     return f"{folders}{held_out}" if folders else None
 
 
-def _beginning(plan: _Plan) -> str | None:
+def _beginning(plan: Plan) -> str | None:
     if chosen := plan.get("warm_up"):
         return f"a model warmed up by {chosen['rounds']} passes over {chosen['seconds']} s of the first region"
     given = plan["task_runner"]["settings"].get("initial_model")

@@ -61,7 +61,7 @@ class StudyRun:
         try:
             found: dict[str, Any] = json.loads((self.directory / "results.json").read_text(encoding="utf-8"))
         except ValueError:
-            return write_results(self.directory)
+            return write_results(self.directory).to_json()
         return found
 
 

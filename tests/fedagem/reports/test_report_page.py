@@ -13,14 +13,15 @@ import cv2
 import pytest
 import yaml
 from rich.console import Console
-from tests.fedagem.reports.test_before_and_after import CONFIG, write_drive
 
 from fedagem.plans.plan import load_plan
-from fedagem.reports.comparison import comparison_table, summarise_comparison
 from fedagem.reports.page import write_page
 from fedagem.reports.setting import setting_of
+from fedagem.reports.summary import Summary, summarise_runs
+from fedagem.reports.tables import comparison_table
 from fedagem.reports.tensorboard import write_tensorboard
 from models.tiny_yolo import TinyYolo
+from tests.fedagem.reports.test_before_and_after import CONFIG, write_drive
 
 
 def make_run(directory: Path, method: str, losses_after_shift: float, rounds: int = 6, seed: int = 0) -> Path:
@@ -89,7 +90,7 @@ def write_run(directory: Path, plan: dict[str, Any], rows: list[dict[str, Any]])
 def shown_table(runs: list[Path]) -> str:
     """What the terminal says of a comparison."""
     console = Console(width=250, file=io.StringIO(), record=True)
-    console.print(comparison_table(summarise_comparison(runs)))
+    console.print(comparison_table(summarise_runs(runs)))
     return console.export_text()
 
 
@@ -194,7 +195,7 @@ def test_what_came_before_the_rounds_is_among_the_costs(tmp_path: Path) -> None:
 
 def test_the_setting_of_a_drive_is_told(repository: Path) -> None:
     der = load_plan(repository / "plan" / "carla_demo.yaml")
-    summary = {"shift_round": 4, "shift_reached": True, "seeds": [0]}
+    summary = Summary(4, True, 10, [0], methods={}, tasks={})
     told = setting_of([der], "carla_demo", summary)
     assert told["frames from"] == "the embedded simulator"
     assert told["seed of the drive"] == "11"

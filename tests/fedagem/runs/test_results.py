@@ -10,16 +10,18 @@ from rich.console import Console
 
 from fedagem.cli.main import main
 from fedagem.errors import FedAGemError
-from fedagem.reports.tables import draw_plots, label_of, results_table
+from fedagem.reports.figures import draw_tasks
+from fedagem.reports.tables import results_table
+from fedagem.runs.folder import create_run, plan_of_run, resume_run
+from fedagem.runs.metrics_log import read_metrics
 from fedagem.runs.results import (
     accuracy_matrix,
     collect_results,
-    read_metrics,
+    method_label,
     rounds_in_results,
     write_final_results,
     write_results,
 )
-from fedagem.runs.folder import create_run, plan_of_run, resume_run
 
 MATRIX = [[0.1, 0.2], [0.9, 0.3], [0.6, 0.8]]
 """Before training, after task 1 (rounds 0 and 1) and after task 2 (rounds 2 and 3)."""
@@ -67,7 +69,9 @@ def run(tmp_path):
 
 def test_results_hold_what_the_run_has_shown(run):
     results = collect_results(run)
-    assert {key: results[key] for key in ("plan", "method", "fedagem", "seed", "rounds", "clients", "model")} == {
+    assert {
+        key: getattr(results, key) for key in ("plan", "method", "fedagem", "seed", "rounds", "clients", "model")
+    } == {
         "plan": "rotated_digits",
         "method": "der",
         "fedagem": True,
@@ -76,27 +80,28 @@ def test_results_hold_what_the_run_has_shown(run):
         "clients": 2,
         "model": "models.mnist_cnn.SmallCNN",
     }
-    assert results["accuracy_matrix"] == {"domain_il": MATRIX}
-    assert results["accuracy"] == {"domain_il": pytest.approx(0.7)}
-    assert results["forgetting"] == {"domain_il": pytest.approx(0.3)}
-    assert results["bwt"] == {"domain_il": pytest.approx(-0.3)}
-    assert results["fwt"] == {"domain_il": pytest.approx(0.1)}
-    assert results["seconds"] == pytest.approx(9.0)
-    assert results["train_seconds"] == pytest.approx(12.0)
-    assert results["client_seconds"] == pytest.approx(14.0), "the buffer gradient costs time as well"
-    assert results["bytes"] == {"down": 50, "up": 400}
+    assert results.accuracy_matrix == {"domain_il": MATRIX}
+    assert results.accuracy == {"domain_il": pytest.approx(0.7)}
+    assert results.forgetting == {"domain_il": pytest.approx(0.3)}
+    assert results.bwt == {"domain_il": pytest.approx(-0.3)}
+    assert results.fwt == {"domain_il": pytest.approx(0.1)}
+    assert results.seconds == pytest.approx(9.0)
+    assert results.train_seconds == pytest.approx(12.0)
+    assert results.client_seconds == pytest.approx(14.0), "the buffer gradient costs time as well"
+    assert results.bytes == {"down": 50, "up": 400}
 
 
 def test_results_are_written_beside_the_metrics(run):
     written = write_results(run)
-    assert json.loads((run / "results.json").read_text()) == written
+    assert json.loads((run / "results.json").read_text()) == written.to_json()
+    assert [path.name for path in run.glob(".*")] == [], "nothing partial is left"
 
 
 def test_a_run_that_ended_without_all_of_its_rounds_is_not_passed_off_as_finished(run):
     frozen = run / "plan" / "plan.yaml"
     plan = yaml.safe_load(frozen.read_text()) | {"aggregator": {"settings": {"rounds_to_train": 4}}}
     frozen.write_text(yaml.safe_dump(plan))
-    assert write_final_results(run)["rounds"] == rounds_in_results(run) == 4
+    assert write_final_results(run).rounds == rounds_in_results(run) == 4
     plan["aggregator"]["settings"]["rounds_to_train"] = 20
     frozen.write_text(yaml.safe_dump(plan))
     with pytest.raises(FedAGemError, match=r"metrics.jsonl holds 4 of 20 rounds although the run has ended"):
@@ -113,19 +118,20 @@ def test_class_and_task_incremental_runs_have_both(tmp_path):
     rows += [row(1, "evaluate", "federation", "accuracy/class_il", [0.4, 0.0])]
     rows += [row(1, "evaluate", "federation", "accuracy/task_il", [0.9, 0.5])]
     results = collect_results(make_run(tmp_path / "run", rows))
-    assert results["accuracy"] == {"class_il": 0.4, "task_il": 0.9}
-    assert results["forgetting"] == {"class_il": None, "task_il": None}
+    assert results.accuracy == {"class_il": 0.4, "task_il": 0.9}
+    assert results.forgetting == {"class_il": None, "task_il": None}
 
 
 def test_an_unfinished_run_has_what_it_has(tmp_path):
     results = collect_results(make_run(tmp_path / "run", rows_of_a_run()[:1]))
-    assert results["accuracy_matrix"] == {"domain_il": MATRIX[:1]}
-    assert "accuracy" not in results
+    assert results.accuracy_matrix == {"domain_il": MATRIX[:1]}
+    assert "accuracy" not in results.to_json()
 
 
-def test_task_ends_make_the_matrix():
-    assert accuracy_matrix(rows_of_a_run(), "domain_il", 2) == MATRIX
-    assert accuracy_matrix(rows_of_a_run(), "class_il", 2) == []
+def test_task_ends_make_the_matrix(run):
+    rows = read_metrics(run)
+    assert accuracy_matrix(rows, "domain_il", 2) == MATRIX
+    assert accuracy_matrix(rows, "class_il", 2) == []
 
 
 def test_a_row_that_is_still_being_written_is_left_out(run):
@@ -169,14 +175,14 @@ def test_the_table_has_mean_and_spread_over_seeds(tmp_path):
 
 
 def test_plots_are_pictures(run, tmp_path):
-    [picture] = draw_plots([run], tmp_path / "plots")
+    [picture] = draw_tasks([run], tmp_path / "plots")
     assert picture.name == "domain_il.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_plans_are_not_averaged_in_one_picture(run, tmp_path):
     other = make_run(tmp_path / "other", rows_of_a_run(), name="rotated_mnist")
-    pictures = draw_plots([run, other, run], tmp_path / "plots")
+    pictures = draw_tasks([run, other, run], tmp_path / "plots")
     assert [path.name for path in pictures] == ["rotated_digits-domain_il.png", "rotated_mnist-domain_il.png"]
 
 
@@ -203,8 +209,8 @@ def test_a_mean_over_more_than_seeds_is_said_to_be_one(run, tmp_path, monkeypatc
 
 
 def test_labels():
-    assert label_of({"method": "agem", "fedagem": False}) == "agem"
-    assert label_of({"method": "agem", "fedagem": True}) == "agem + Fed-A-GEM"
+    assert method_label("agem", fedagem=False) == "agem"
+    assert method_label("agem", fedagem=True) == "agem + Fed-A-GEM"
 
 
 PLAN = {

@@ -1,12 +1,36 @@
-"""What came before the rounds of a run, and how long it took: recorded drives, and a model that was warmed up."""
+"""What runs cost: time by stage, traffic, and the recordings and the warm-up that came before their rounds."""
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from fedagem.runs.results import read_metrics
+from fedagem.plans.plan import Plan
 from fedagem.runs.folder import plan_of_run
+from fedagem.runs.metrics_log import BYTES_DOWN, BYTES_UP, LOG_NAME, SECONDS, read_metrics, total
+
+_MEGABYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the rounds of one run cost."""
+
+    seconds: dict[str, float]
+    """By stage."""
+    megabytes_up: float
+    megabytes_down: float
+
+
+def costs_of(directory: Path) -> Costs:
+    """Sum up what the run has measured."""
+    rows = read_metrics(directory)
+    seconds: dict[str, float] = defaultdict(float)
+    for row in rows:
+        if row.metric == SECONDS:
+            seconds[row.stage] += row.value
+    return Costs(dict(seconds), total(rows, BYTES_UP) / _MEGABYTE, total(rows, BYTES_DOWN) / _MEGABYTE)
 
 
 def preparation_seconds(directories: Sequence[Path]) -> dict[str, float]:
@@ -17,22 +41,22 @@ def preparation_seconds(directories: Sequence[Path]) -> dict[str, float]:
         warmed_up = _warm_up_run(plan)
         if warmed_up is not None:
             found |= _recordings(plan_of_run(warmed_up)[0])
-            found[warmed_up] = sum(row["value"] for row in read_metrics(warmed_up) if row["metric"] == "seconds")
+            found[warmed_up] = total(read_metrics(warmed_up), SECONDS)
         found |= _recordings(plan)
     return {place.name: seconds for place, seconds in found.items()}
 
 
-def _warm_up_run(plan: dict[str, Any]) -> Path | None:
+def _warm_up_run(plan: Plan) -> Path | None:
     """The run whose last model the plan begins with."""
     model = plan["task_runner"]["settings"].get("initial_model")
     if "warm_up" not in plan or model is None:
         return None
     run = Path(model).parent.parent
-    return run if (run / "metrics.jsonl").exists() and (run / "plan" / "plan.yaml").exists() else None
+    return run if (run / LOG_NAME).exists() and (run / "plan" / "plan.yaml").exists() else None
 
 
-def _recordings(plan: dict[str, Any]) -> dict[Path, float]:
-    """Of every recording that the plan's frames come from, what `carla-bridge record` wrote down."""
+def _recordings(plan: Plan) -> dict[Path, float]:
+    """How long each recording of the plan's frames took, as `carla-bridge record` wrote it down."""
     loader = plan["data_loader"]["settings"]
     paths = [path for legs in loader.get("snippets", {}).values() for leg in legs for path in leg["paths"]]
     paths += [path for folders in loader.get("evaluation", {}).get("paths", {}).values() for path in folders]
