@@ -22,8 +22,8 @@ from fedagem.runs.results import csv_of, scalars, write_results
 def command(runs: tuple[Path, ...], out: Path) -> None:
     """Compare RUNS: a table over methods and seeds, plots, and a page; also for runs made by hand with `fx`.
 
-    A folder that holds runs, such as that of a comparison or of studies, stands for all of them. Every plan gets a page
-    of its own, and runs that have measured nothing yet are left out.
+    A folder that holds runs, such as that of a comparison or of studies, stands for all of them. Every plan gets a page,
+    and runs that have measured nothing yet are left out.
     """
     directories = list(dict.fromkeys(run for folder in runs for run in _runs_in(folder)))
     results = {directory: write_results(directory) for directory in _begun(directories)}

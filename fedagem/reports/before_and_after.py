@@ -1,4 +1,4 @@
-"""The same recorded frames as a run's model saw them before and after the shift, beside the truth."""
+"""The same recorded frames as a run's model saw them before and after the shift, next to the truth."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def before_and_after(directory: Path) -> list[tuple[str, list[tuple[str, str]]]]
 
 
 def _models(directory: Path) -> dict[str, Path]:
-    """The models a run kept on its way, and its last."""
+    """The models that a run kept after some of its rounds, and its last."""
     kept = sorted(
         (int(match[1]), path)
         for path in (directory / "save").glob("after_round_*.pbuf")
@@ -64,14 +64,14 @@ def _models(directory: Path) -> dict[str, Path]:
 
 
 def _holdout(loader: dict[str, Any]) -> Holdout | None:
-    """What keeps the evaluation's frames out of training, where the plan scores only those."""
+    """What keeps the evaluation's frames out of training; None if the plan scores others too."""
     if not loader.get("evaluation", {}).get("held_out_only") or not loader.get("holdout"):
         return None
     return parse_settings(Holdout, loader["holdout"], "data_loader.settings.holdout")
 
 
 def _frames(paths: list[str], classes: tuple[str, ...], holdout: Holdout | None) -> list[NamedFrame]:
-    """Frames with objects, from different parts of the drive; only of those held out, where a plan holds some out."""
+    """Frames with objects, from different parts of the drive; only held-out ones if a plan scores only those."""
     from fedagem.detection.drives import SnippetFrames
 
     def evaluated(number: int) -> bool:

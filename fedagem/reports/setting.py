@@ -1,4 +1,4 @@
-"""The setting of a page: what a reader must know of the plans to judge their numbers."""
+"""The setting of a page: what a reader must know about the plans to judge their numbers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from fedagem.settings import parse_settings
 
 
 def setting_of(plans: Sequence[Plan], name: str, summary: Summary) -> dict[str, str]:
-    """Facts by their names; those that the plans do not have are left out."""
+    """Facts by their names; facts that the plans do not state are left out."""
     plan = plans[-1]
     loader, training = plan["data_loader"]["settings"], plan["task_runner"]["settings"]
     shift = summary.shift_round
@@ -37,7 +37,7 @@ def setting_of(plans: Sequence[Plan], name: str, summary: Summary) -> dict[str, 
 
 
 def _by_method(plans: Sequence[Plan], setting: Callable[[dict[str, Any]], str]) -> str:
-    """A setting of the methods: one for all of them, or each with the method that has it."""
+    """A setting of the methods: one value for all of them, or each value with its method."""
     found = {label_of_plan(plan): setting(plan["task_runner"]["settings"]) for plan in plans}
     if len(set(found.values())) == 1:
         return next(iter(found.values()))

@@ -1,6 +1,6 @@
 """metrics.jsonl: what its rows are, how metrics are named in it, and the curves and levels that evaluations make.
 
-Only the standard library is needed, so the processes that write the rows can use the same names.
+Nothing heavy is imported, so the processes that write the rows can use the same names.
 """
 
 import json
