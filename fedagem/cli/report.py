@@ -18,12 +18,12 @@ from fedagem.runs.results import csv_of, scalars, write_results
 
 @click.command(name="report")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), default=Path("report"), help="Where plots, pages and JSON go.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("report"), help="Where everything is written.")
 def command(runs: tuple[Path, ...], out: Path) -> None:
     """Compare RUNS: a table over methods and seeds, plots, and a page; also for runs made by hand with `fx`.
 
-    A folder that holds runs, such as that of a comparison or of studies, stands for all of them. Every plan gets a page,
-    and runs that have measured nothing yet are left out.
+    A folder that holds runs, such as that of a comparison or of studies, stands for all of them. Every plan gets its
+    page, and runs that have measured nothing yet are left out.
     """
     directories = list(dict.fromkeys(run for folder in runs for run in _runs_in(folder)))
     results = {directory: write_results(directory) for directory in _begun(directories)}
