@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measurement import Measurement
-from fedagem.runs.results import read_metrics
+from fedagem.runs.metrics_log import SECONDS, read_metrics
 
 _SETTINGS = {
     "data_loader.settings.clients": "2",
@@ -28,8 +28,8 @@ def main() -> None:
         plan = repository / "plan" / "rotated_digits.yaml"
         command = [str(fedagem), "run", str(plan), "--rounds", "20", "--out", str(run), *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        rows = [row for row in read_metrics(run) if row["metric"] == "seconds" and row["stage"] != "evaluate"]
-    rounds = [sum(row["value"] for row in rows if row["round"] == number) for number in range(2, 20)]
+        rows = [row for row in read_metrics(run) if row.metric == SECONDS and row.stage != "evaluate"]
+    rounds = [sum(row.value for row in rows if row.round == number) for number in range(2, 20)]
     Measurement("seconds per two-stage round, 2 fx collaborators", statistics.median(rounds), "s", 0.6).show()
 
 

@@ -19,9 +19,9 @@ import torch
 
 from benchmarks.measurement import Measurement
 from fedagem.learning.learner import Learner
-from fedagem.plans.plan import Plan, change_plan, load_plan, set_rounds
+from fedagem.plans.plan import Plan
 from fedagem.runs.folder import create_run
-from fedagem.runs.results import read_metrics
+from fedagem.runs.metrics_log import SAMPLES, SECONDS, TRAIN, read_metrics, total
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -36,7 +36,7 @@ def main() -> None:
         samples, alone = _training(Path(folder) / "one")
         print(f"{samples / alone:.0f} samples per second, one client after the other", flush=True)
         Measurement("share of training that is not forward, backward and step", 1 - arithmetic / alone, "", 0.10).show()
-        create_run(Path(folder) / "two", plan, "rotated_mnist")
+        create_run(Path(folder) / "two", plan)
         command = [sys.executable, "-m", "src.simulate", "--workers", "2"]
         subprocess.run(command, cwd=Path(folder) / "two", check=True, stdout=subprocess.DEVNULL)
         samples, together = _training(Path(folder) / "two")
@@ -45,20 +45,16 @@ def main() -> None:
 
 
 def _one_round(samples_per_client: int) -> Plan:
-    plan = load_plan(_REPOSITORY / "plan" / "rotated_mnist.yaml")
-    change_plan(
-        plan,
-        [
-            "data_loader.settings.tasks.count=1",
-            "aggregator.settings.rounds_to_train=20",
-            f"data_loader.settings.samples_per_client={samples_per_client}",
-            "data_loader.settings.test_samples=100",
-            "task_runner.settings.method=fedavg",
-            "task_runner.settings.fedagem=false",
-        ],
+    return Plan.load(_REPOSITORY / "plan" / "rotated_mnist.yaml").changed(
+        {
+            "data_loader.settings.tasks.count": 1,
+            "data_loader.settings.samples_per_client": samples_per_client,
+            "data_loader.settings.test_samples": 100,
+            "task_runner.settings.method": "fedavg",
+            "task_runner.settings.fedagem": False,
+        },
+        rounds=1,
     )
-    set_rounds(plan, 1)
-    return plan
 
 
 def _simulate_here(directory: Path, plan: Plan) -> float:
@@ -68,7 +64,7 @@ def _simulate_here(directory: Path, plan: Plan) -> float:
 
     from src.simulate import build_federation, run_rounds
 
-    create_run(directory, plan, "rotated_mnist")
+    create_run(directory, plan)
     os.chdir(directory)
     collaborators = build_federation(OpenFLPlan.parse(*(Path("plan") / f"{n}.yaml" for n in ("plan", "cols", "data"))))[
         1
@@ -106,9 +102,8 @@ def _timed(owner: type, *names: str) -> Iterator[list[float]]:
 
 def _training(directory: Path) -> tuple[float, float]:
     """Samples and seconds of the training stage."""
-    rows = [row for row in read_metrics(directory) if row["stage"] == "train"]
-    samples = sum(row["value"] for row in rows if row["metric"] == "samples")
-    return samples, sum(row["value"] for row in rows if row["metric"] == "seconds")
+    rows = [row for row in read_metrics(directory) if row.stage == TRAIN]
+    return total(rows, SAMPLES), total(rows, SECONDS)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measurement import Measurement
-from fedagem.plans.plan import load_plan
+from fedagem.plans.plan import Plan
 from fedagem.runs.folder import create_run
 
 _MODEL_MEGABYTES = 1_663_370 * 4 / 2**20
@@ -23,13 +23,16 @@ def main() -> None:
 
 
 def _peak_megabytes(clients: int) -> float:
-    plan = load_plan(Path(__file__).resolve().parent.parent / "plan" / "rotated_digits.yaml")
-    plan["aggregator"]["settings"]["rounds_to_train"] = 5
-    plan["data_loader"]["settings"] |= {"clients": clients, "rounds_per_task": 1}
-    plan["data_loader"]["settings"]["partition"] = {"kind": "dirichlet", "alpha": 100.0}
+    plan = Plan.load(Path(__file__).resolve().parent.parent / "plan" / "rotated_digits.yaml").changed(
+        {
+            "data_loader.settings.clients": clients,
+            "data_loader.settings.partition": {"kind": "dirichlet", "alpha": 100.0},
+        },
+        rounds=5,
+    )
     with tempfile.TemporaryDirectory() as directory:
         run = Path(directory) / "run"
-        create_run(run, plan, "memory")
+        create_run(run, plan)
         child = subprocess.Popen(
             [sys.executable, "-m", "src.simulate"], cwd=run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

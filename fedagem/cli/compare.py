@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
+import dataclasses
 import inspect
 import json
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,51 +40,40 @@ def command(
 ) -> None:
     """Run PLAN under several methods and seeds on the same frames, and draw mAP or accuracy by round.
 
-    Called again, it goes on where it stopped.
+    Run the same command again to resume it.
     """
-    from fedagem.plans.drive import is_driving
-    from fedagem.plans.plan import change_plan, check_plan, check_sections, load_plan, set_rounds, set_seed
-    from fedagem.plans.snippet_paths import check_snippet_paths
+    from fedagem.plans.checks import check_plan, check_snippet_paths
+    from fedagem.plans.driving import DrivingSettings
+    from fedagem.plans.plan import Plan
     from fedagem.plans.workspace import find_plan
-    from fedagem.runs.drives import add_evaluation_frames, drives_before, replay_training_frames
     from fedagem.runs.many_runs import Job, run_jobs
-    from fedagem.runs.preparation import warm_up
-    from fedagem.runs.recording import record_drives
+    from fedagem.runs.preparation import prepare, warm_up
 
-    plan = load_plan(find_plan(plan_path))
-    change_plan(plan, assignments)
-    check_sections(plan)
-    if rounds is not None:
-        set_rounds(plan, rounds)
-    check_plan(plan)
-    check_snippet_paths(plan)
+    requested = Plan.load(find_plan(plan_path)).changed(assignments=assignments, rounds=rounds)
+    check_plan(requested)
+    check_snippet_paths(requested)
     if methods is None:
-        methods = f"ideal,{_METHODS}" if "vehicles" in plan["data_loader"]["settings"] else _METHODS
-    chosen = {name.strip(): method_assignments(name.strip()) for name in methods.split(",")}
-    out = out or Path("runs") / f"{plan_path.stem}-comparison"
+        methods = f"ideal,{_METHODS}" if isinstance(requested.data, DrivingSettings) else _METHODS
+    chosen = {name.strip(): method_changes(name.strip()) for name in methods.split(",")}
+    out = out or Path("runs") / f"{requested.name}-comparison"
     _check_folder(out)
     work: list[Job] = []
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        record_drives(drives_before(plan, plan_path.stem, live=False))
-        if is_driving(plan):
-            add_evaluation_frames(plan, plan_path.stem)
-            replay_training_frames(plan, plan_path.stem)
+        plan = prepare(requested, live=False)
         for seed in range(seeds):
-            set_seed(plan, seed)
-            beginning = copy.deepcopy(plan)
-            warm_up(beginning, plan_path.stem)
+            beginning = warm_up(plan.changed(seed=seed))
             for name, changes in chosen.items():
-                variant, directory = _variant(beginning, changes), out / f"{name}-seed{seed}"
-                work.append(Job(f"{name}, seed {seed}", variant, plan_path.stem, directory, federated))
+                asked, variant = _variant(requested.changed(seed=seed), changes), _variant(beginning, changes)
+                work.append(Job(f"{name}, seed {seed}", asked, variant, out / f"{name}-seed{seed}", federated))
         run_jobs(work, jobs)
     except KeyboardInterrupt:
-        click.echo("Stopped; nothing is lost. The same command goes on from here.", err=True)
+        click.echo("Interrupted; progress is saved. Run the same command again to resume.", err=True)
         raise SystemExit(130) from None
     _present([job.directory for job in work], out)
 
 
-def method_assignments(name: str) -> tuple[str, ...]:
+def method_changes(name: str) -> dict[str, Any]:
     """`der+fedagem` as changes to a plan."""
     from fedagem.learning.methods import METHODS
     from fedagem.settings import suggestion
@@ -93,8 +82,7 @@ def method_assignments(name: str) -> tuple[str, ...]:
     if method not in METHODS or extra not in {"", "fedagem"}:
         known = [*METHODS, *(f"{method}+fedagem" for method in METHODS)]
         raise PlanError(f"--methods has {name!r}{suggestion(name, known)}")
-    fedagem = "true" if extra else "false"
-    return (f"task_runner.settings.method={method}", f"task_runner.settings.fedagem={fedagem}")
+    return {"task_runner.settings.method": method, "task_runner.settings.fedagem": bool(extra)}
 
 
 def _check_folder(out: Path) -> None:
@@ -109,14 +97,16 @@ def _present(directories: list[Path], out: Path) -> None:
     from rich.console import Console
 
     from fedagem.cli.finish import illustrate_run
-    from fedagem.reports.comparison import comparison_table, draw_comparison, summarise_comparison
+    from fedagem.reports.figures import draw_comparison
     from fedagem.reports.page import write_page
+    from fedagem.reports.summary import summarise_runs
+    from fedagem.reports.tables import comparison_table
 
     for directory in directories:
         if not (directory / "report.html").exists():
             illustrate_run(directory)
-    summary = summarise_comparison(directories)
-    (out / "comparison.json").write_text(json.dumps(summary, indent=2), encoding="utf-8")
+    summary = summarise_runs(directories)
+    (out / "comparison.json").write_text(json.dumps(dataclasses.asdict(summary), indent=2), encoding="utf-8")
     pictures = draw_comparison(directories, out)
     page = write_page(directories, out / "report.html")
     console = Console()
@@ -125,28 +115,26 @@ def _present(directories: list[Path], out: Path) -> None:
         console.print(f"wrote {path}")
 
 
-def _variant(plan: Plan, changes: tuple[str, ...]) -> Plan:
+def _variant(plan: Plan, changes: dict[str, Any]) -> Plan:
     """The plan of one method, without settings of other methods.
 
     Ideal gets a buffer that holds everything a client will ever see.
     """
     from fedagem.learning.methods import METHODS
-    from fedagem.plans.drive import frames_per_second
-    from fedagem.plans.plan import change_plan, check_plan
+    from fedagem.plans.checks import check_plan
+    from fedagem.plans.workload import DrivingWorkload
 
-    variant = copy.deepcopy(plan)
-    change_plan(variant, changes)
-    training, loader = variant["task_runner"]["settings"], variant["data_loader"]["settings"]
-    taken = inspect.signature(METHODS[training["method"]]).parameters
-    settings = training.get("method_settings", {})
-    training["method_settings"] = {name: value for name, value in settings.items() if name in taken}
-    if training["method"] == "ideal":
-        if "seconds_per_round" not in loader:
+    method = changes["task_runner.settings.method"]
+    taken = inspect.signature(METHODS[method]).parameters
+    settings = {name: value for name, value in plan.training.method_settings.items() if name in taken}
+    own: dict[str, Any] = {"task_runner.settings.method_settings": settings, **changes}
+    if method == "ideal":
+        if not isinstance(plan.workload, DrivingWorkload):
             raise PlanError(
                 "--methods ideal is for driving plans: a benchmark's plan needs its buffer.capacity raised."
             )
-        frames = int(loader["seconds_per_round"] * frames_per_second(variant)) + 1
-        rounds = variant["aggregator"]["settings"]["rounds_to_train"]
-        training.setdefault("buffer", {})["capacity"] = rounds * frames
+        frames = plan.aggregator.rounds_to_train * plan.workload.frames_per_round
+        own["task_runner.settings.buffer.capacity"] = frames
+    variant = plan.changed(own)
     check_plan(variant)
     return variant

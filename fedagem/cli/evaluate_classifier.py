@@ -9,9 +9,8 @@ from rich.table import Table
 
 from fedagem.errors import DataError, PlanError
 from fedagem.learning.model_file import read_model
-from fedagem.learning.trainer import TrainingSettings
-from fedagem.plans.plan import check_plan, load_plan
-from fedagem.settings import parse_settings
+from fedagem.plans.checks import check_plan
+from fedagem.plans.plan import Plan
 from fedagem.tasks.accuracy import count_correct
 from fedagem.tasks.settings import StreamSettings
 from fedagem.tasks.stream import TaskStream
@@ -23,14 +22,13 @@ def evaluate_classifier(model_path: Path, allowed: tuple[str, ...], plan_path: P
     plan_path = plan_path or model_path.resolve().parent.parent / "plan" / "plan.yaml"
     if not plan_path.is_file():
         raise DataError(f"{model_path} needs the plan of its run, which is not at {plan_path}: name it with --plan.")
-    plan = load_plan(plan_path)
+    plan = Plan.load(plan_path)
     check_plan(plan)
-    if "tasks" not in plan["data_loader"]["settings"]:
+    if not isinstance(plan.data, StreamSettings):
         raise PlanError(f"the plan {plan_path} trains a detector: say which drives to score with --snippets.")
     network, objective = saved.build_network(allowed), saved.build_objective(allowed)
-    stream = TaskStream(parse_settings(StreamSettings, plan["data_loader"]["settings"], "data_loader.settings"))
-    training = parse_settings(TrainingSettings, plan["task_runner"]["settings"], "task_runner.settings")
-    torch.set_num_threads(training.threads)
+    stream = TaskStream(plan.data)
+    torch.set_num_threads(plan.training.threads)
     parts = [
         count_correct(network, objective, stream.client(rank).test_sets(), stream.tasks).ratios
         for rank in range(stream.settings.clients)

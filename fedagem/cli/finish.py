@@ -8,14 +8,15 @@ import click
 from rich.console import Console
 
 from fedagem.cli.options import RunRequest
+from fedagem.reports.figures import pictures_of
 from fedagem.reports.page import write_page
-from fedagem.reports.presentation import pictures_of, tables_of
+from fedagem.reports.tables import tables_of
 from fedagem.reports.tensorboard import write_tensorboard
 from fedagem.runs.results import collect_results, write_final_results
 
 
 def finish_run(directory: Path) -> None:
-    """Write results.json, the plots and the page, and show the table."""
+    """Write the results, the plots and the page, and show the table."""
     results = write_final_results(directory)
     illustrations = illustrate_run(directory)
     console = Console()

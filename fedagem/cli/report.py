@@ -16,37 +16,43 @@ from fedagem.errors import FedAGemError
 def command(runs: tuple[Path, ...], out: Path) -> None:
     """Compare RUNS: a table over methods and seeds, plots, and a page; also for runs made by hand with `fx`.
 
-    A folder that holds runs, such as that of a comparison or of studies, stands for all of them. Every plan gets a page
-    of its own, and runs that have measured nothing yet are left out.
+    A folder that holds runs, such as that of a comparison or of studies, stands for all of them. Every plan gets its
+    page, and runs that have measured nothing yet are left out.
     """
     from rich.console import Console
 
-    from fedagem.reports.presentation import pages_of, pictures_of, tables_of
-    from fedagem.reports.tables import label_of
-    from fedagem.runs.results import write_results
+    from fedagem.reports.figures import pictures_of
+    from fedagem.reports.page import pages_of
+    from fedagem.reports.tables import tables_of
+    from fedagem.runs.results import csv_of, scalars, write_results
 
     directories = list(dict.fromkeys(run for folder in runs for run in _runs_in(folder)))
     results = {directory: write_results(directory) for directory in _begun(directories)}
     illustrations = [*pictures_of(results, out), *pages_of(results, out)]
     out.mkdir(parents=True, exist_ok=True)
-    (out / "results.json").write_text(json.dumps(list(results.values()), indent=2), encoding="utf-8")
+    contents = [run.to_json() for run in results.values()]
+    numbers = [scalar for run in results.values() for scalar in scalars(run)]
+    (out / "results.json").write_text(json.dumps(contents, indent=2), encoding="utf-8")
+    (out / "results.csv").write_text(csv_of(numbers), encoding="utf-8")
     console = Console()
     console.print(*tables_of(results))
-    of_seeds = Counter((run["plan"], label_of(run), run["seed"]) for run in results.values())
+    of_seeds = Counter((run.plan, run.label, run.seed) for run in results.values())
     for plan, label in sorted({(plan, label) for (plan, label, _), count in of_seeds.items() if count > 1}):
         console.print(
             f"{plan}, {label}: several runs have the same seed, so this is a mean over other settings too; "
             "name fewer runs to tell them apart."
         )
-    for path in (*illustrations, out / "results.json"):
+    for path in (*illustrations, out / "results.json", out / "results.csv"):
         console.print(f"wrote {path}")
 
 
 def _runs_in(folder: Path) -> list[Path]:
     """The folder itself, if it is a run, or all runs below it."""
+    from fedagem.runs.folder import is_run
+
     found = []
     for place, folders, _ in os.walk(folder):
-        if (Path(place) / "plan" / "plan.yaml").exists():
+        if is_run(Path(place)):
             found.append(Path(place))
             folders.clear()
         folders[:] = sorted(name for name in folders if not name.startswith("."))

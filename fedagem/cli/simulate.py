@@ -17,30 +17,22 @@ _MOST_WORKERS = 4
 
 
 @click.command(name="simulate")
-@click.option("--workers", type=click.IntRange(min=1), help="Worker processes; by default as many as pay off.")
+@click.option("--workers", type=click.IntRange(min=1), help="Clients side by side; by default as many as pay off.")
 @run_options
 def command(request: RunRequest, workers: int | None) -> None:
     """Run PLAN without sockets: same plan and seed, same numbers as `fedagem run`, with any number of workers."""
     from fedagem.cli.finish import finish_run, interrupted
-    from fedagem.plans.drive import check_stream, is_driving
-    from fedagem.runs.drives import add_evaluation_frames, drives_before
+    from fedagem.runs.drives import check_stream
     from fedagem.runs.federation import start_simulation
     from fedagem.runs.live.one_run import LiveView
-    from fedagem.runs.preparation import warm_up
+    from fedagem.runs.preparation import check_preparable, prepare, warm_up
     from fedagem.runs.processes import ProcessGroup
-    from fedagem.runs.recording import check_recordable, record_drives
 
-    def check_drives(plan: Plan) -> None:
-        check_recordable(drives_before(plan, request.plan_path.stem, live=True))
-
-    directory, plan = request.open_run(check_stream, check_drives)
-    rounds = plan["aggregator"]["settings"]["rounds_to_train"]
-    workers = workers or _workers_that_pay_off(plan)
+    directory, requested = request.open_run(check_stream, check_preparable)
+    workers = workers or _workers_that_pay_off(requested)
     try:
-        record_drives(drives_before(plan, request.plan_path.stem, live=True))
-        if is_driving(plan):
-            add_evaluation_frames(plan, request.plan_path.stem)
-        warm_up(plan, request.plan_path.stem)
+        plan = warm_up(prepare(requested, live=True))
+        rounds = plan.aggregator.rounds_to_train
         with LiveView(directory, directory.name, rounds) as view, ProcessGroup(directory) as group:
             start_simulation(group, plan, workers)
             group.wait(view.refresh)
@@ -51,10 +43,10 @@ def command(request: RunRequest, workers: int | None) -> None:
 
 def _workers_that_pay_off(plan: Plan) -> int:
     """One per core for benchmarks, up to a few, because each holds the data set; short runs end before they pay off."""
-    from fedagem.plans.plan import collaborators
+    from fedagem.plans.workload import TaskWorkload
 
-    clients = len(collaborators(plan))
-    turns = plan["aggregator"]["settings"]["rounds_to_train"] * clients
-    if plan["data_loader"]["template"] != "src.data_loader.TaskStreamLoader" or turns < _TURNS_THAT_PAY_OFF:
+    clients = len(plan.workload.collaborators)
+    turns = plan.aggregator.rounds_to_train * clients
+    if not isinstance(plan.workload, TaskWorkload) or turns < _TURNS_THAT_PAY_OFF:
         return 1
     return min(os.cpu_count() or 1, clients, _MOST_WORKERS)

@@ -33,9 +33,10 @@ class Checkpoint:
 def save_detector(model: TinyYolo, path: Path) -> None:
     """Write a detector that was not trained by a run as a model file."""
     settings = model.config.to_settings()
-    objective = Component(_OBJECTIVE, {"anchors": settings["anchors"]})
+    objective = Component(template=_OBJECTIVE, settings={"anchors": settings["anchors"]})
+    network = Component(template=_NETWORK, settings=settings)
     weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
-    write_model(path, weights, ModelDescription(Component(_NETWORK, settings), objective))
+    write_model(path, weights, ModelDescription(network=network, objective=objective))
 
 
 def load_detector(path: Path, allowed: Collection[str] = ()) -> Checkpoint:

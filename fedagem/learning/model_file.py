@@ -9,7 +9,7 @@ import inspect
 import json
 import typing
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from fedagem.errors import DataError, PlanError
 from fedagem.files import write_file
 from fedagem.learning.objective import Objective
-from fedagem.learning.trainer import Component
-from fedagem.settings import parse_settings
+from fedagem.learning.trainer import CLASSIFICATION, Component
+from fedagem.settings import Settings, parse_settings, settings_of
 
 T = TypeVar("T")
 
@@ -36,13 +36,12 @@ _OURS = ("fedagem", "models")
 _PLAIN = (str, int, float, bool, list, tuple, dict, type(None))
 
 
-@dataclass(frozen=True)
-class ModelDescription:
+class ModelDescription(Settings):
     """What is needed to use a model's weights, and where they come from."""
 
     network: Component
     """With all of its settings: for a detector also its classes, anchors and input size."""
-    objective: Component = field(default_factory=lambda: Component("fedagem.learning.classification.Classification"))
+    objective: Component = CLASSIFICATION
     plan: str | None = None
     """The name of the plan that the model was trained with."""
     plan_digest: str | None = None
@@ -56,8 +55,8 @@ class ModelDescription:
         """
         network, objective = _with_defaults(self.network), _with_defaults(self.objective)
         if "weights" in network.settings:
-            network = replace(network, settings={**network.settings, "weights": None})
-        return replace(self, network=network, objective=objective)
+            network = network.model_copy(update={"settings": {**network.settings, "weights": None}})
+        return self.model_copy(update={"network": network, "objective": objective})
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class SavedModel:
 
 def write_model(path: Path, weights: Mapping[str, NDArray[Any]], description: ModelDescription) -> None:
     """Replace `path` atomically; the same model gives the same bytes."""
-    document = {"format": _FORMAT, **asdict(description)}
+    document = {"format": _FORMAT, **description.model_dump(mode="json")}
     arrays = {name: np.asarray(array, order="C") for name, array in weights.items()}
     write_file(path, safetensors.numpy.save(arrays, {_KEY: json.dumps(document, sort_keys=True)}))
 
@@ -127,13 +126,17 @@ def _read_description(path: Path, metadata: Mapping[str, str] | None) -> ModelDe
 
 
 def _with_defaults(component: Component) -> Component:
-    parameters = inspect.signature(_import(component.template)).parameters.values()
+    factory = _import(component.template)
+    if schema := settings_of(factory):
+        complete = parse_settings(schema, component.settings, component.template)
+        return component.model_copy(update={"settings": complete.model_dump(mode="json")})
+    parameters = inspect.signature(factory).parameters.values()
     defaults = {
         parameter.name: parameter.default
         for parameter in parameters
         if parameter.default is not parameter.empty and isinstance(parameter.default, _PLAIN)
     }
-    return replace(component, settings={**defaults, **component.settings})
+    return component.model_copy(update={"settings": {**defaults, **component.settings}})
 
 
 def _build(component: Component, kind: type[T], source: Path, allowed: Collection[str]) -> T:

@@ -16,9 +16,9 @@ from fedagem.learning.methods import METHODS
 from fedagem.learning.methods.fedagem import Refinement
 from fedagem.learning.methods.method import Method
 from fedagem.learning.objective import Objective
-from fedagem.memory import keep_freed_pages
 from fedagem.seeding import seeded_torch
 from fedagem.settings import Settings, check_arguments, suggestion
+from fedagem.system import keep_freed_pages
 
 _MOVED = {"fedagem.classification.Classification": "fedagem.learning.objective.Classification"}
 """Classes that plans may name by an older path."""
@@ -44,6 +44,9 @@ class Component(Settings):
             return factory(**self.settings)
         except (TypeError, ValueError, OSError) as problem:
             raise PlanError(f"{path} ({self.template}) cannot be built: {problem}.") from problem
+
+
+CLASSIFICATION = Component(template="fedagem.learning.objective.Classification")
 
 
 class BufferSettings(Settings):
@@ -89,9 +92,7 @@ class TrainingSettings(Settings):
     """The replay buffer of each client."""
     buffer_gradient_samples: int = Field(32, ge=1)
     """m of ComputeBufferGrad."""
-    objective: Component = Field(
-        default_factory=lambda: Component(template="fedagem.learning.objective.Classification")
-    )
+    objective: Component = CLASSIFICATION
     """What is learned: classification, or detection."""
     initial_model: str | None = None
     """The model file of an earlier run that the federation begins with; only the node that starts it needs the file."""
@@ -108,12 +109,17 @@ class TrainingSettings(Settings):
     @property
     def label(self) -> str:
         """What the method is called in tables and legends."""
-        return self.method + (" + Fed-A-GEM" if self.fedagem else "")
+        return method_label(self.method, self.fedagem)
 
     @property
     def short_name(self) -> str:
         """What the method is called in names of runs and in --methods."""
         return self.method + ("+fedagem" if self.fedagem else "")
+
+
+def method_label(method: str, fedagem: bool) -> str:
+    """`der` with Fed-A-GEM as `der + Fed-A-GEM`."""
+    return f"{method} + Fed-A-GEM" if fedagem else method
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ def with_base(document: Mapping[str, Any]) -> Document:
                 f"{name}.defaults is OpenFL's way to share settings, which looks into OpenFL's own package: remove it; "
                 "what plans share here is in plan/base.yaml and is merged by itself."
             )
-    return _merged(base_document(), document)
+    merged: Document = _merged(base_document(), document)
+    return merged
 
 
 def complete(document: Document) -> Document:

@@ -1,11 +1,12 @@
 """The sections of a plan that say how the federation itself behaves: aggregator, collaborator, tasks and network."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
 from fedagem.errors import PlanError
-from fedagem.settings import Settings, Several
+from fedagem.settings import Settings, Several, parse_settings
 
 
 class AggregatorSettings(Settings):
@@ -83,6 +84,24 @@ class FederatedTask(Settings):
     kwargs: TaskArguments = Field(default_factory=TaskArguments)
     """What it is called with."""
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the function is called with, as far as the plan says."""
+        return self.kwargs.model_dump(exclude_unset=True)
+
+
+def parse_tasks(section: Mapping[str, Any]) -> dict[str, FederatedTask]:
+    """The section `tasks` by name, without the empty `settings` and the aggregation objects that OpenFL adds."""
+    tasks = {}
+    for name, task in section.items():
+        if name == "settings":
+            continue
+        if not (isinstance(task, Mapping) and isinstance(task.get("function"), str)):
+            raise PlanError(f"tasks.{name} must be a mapping with a function, not {task!r}.")
+        own = {key: value for key, value in task.items() if key != "aggregation_type" or isinstance(value, Mapping)}
+        tasks[name] = parse_settings(FederatedTask, own, f"tasks.{name}")
+    return tasks
+
 
 class NetworkSettings(Settings):
     """How collaborators reach the aggregator; OpenFL's `network.settings`."""
@@ -101,12 +120,3 @@ class NetworkSettings(Settings):
     """Where certificates are kept in the workspace."""
     hash_salt: str = "auto"
     """OpenFL's own: goes into the port that it derives from the plan."""
-
-
-class OptionalSection(Settings):
-    """A class and its settings, taken as OpenFL takes them."""
-
-    template: str
-    """The dotted path of the class."""
-    settings: dict[str, Any] = Field(default_factory=dict)
-    """Its arguments."""

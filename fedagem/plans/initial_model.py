@@ -10,18 +10,17 @@ from fedagem.plans.plan import Plan
 _SETTING = "task_runner.settings.initial_model"
 
 
-def locate_initial_model(plan: Plan) -> None:
-    """Make the plan's path absolute: the processes of a run work in its folder, not where the user is."""
-    settings = plan["task_runner"].get("settings", {})
-    if (given := settings.get("initial_model")) is None:
-        return
+def with_located_model(plan: Plan) -> Plan:
+    """The plan with an absolute path to its initial model: the processes of a run work in its folder."""
+    if (given := plan.training.initial_model) is None:
+        return plan
     path = Path(given).expanduser().resolve()
     if not path.is_file():
         raise PlanError(
             f"{_SETTING} is {given}, but there is no such file: name the save/last{SUFFIX} of a finished run."
         )
     refuse_openfl_file(path)
-    settings["initial_model"] = str(path)
+    return plan.changed({_SETTING: str(path)})
 
 
 def load_initial_model(model: FlatModel, path: Path) -> None:

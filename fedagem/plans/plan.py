@@ -14,7 +14,13 @@ from fedagem.errors import PlanError
 from fedagem.learning.trainer import TrainingSettings
 from fedagem.plans import editing
 from fedagem.plans.driving import DriveSettings, DrivingSettings, WarmUp
-from fedagem.plans.federation import AggregatorSettings, CollaboratorSettings, FederatedTask, NetworkSettings
+from fedagem.plans.federation import (
+    AggregatorSettings,
+    CollaboratorSettings,
+    FederatedTask,
+    NetworkSettings,
+    parse_tasks,
+)
 from fedagem.plans.rounds import RoundSettings
 from fedagem.plans.schema import CLASSES, OPTIONAL_SECTIONS, SECTIONS, WHOLE_SECTIONS, settings_schema
 from fedagem.plans.templates import check_template
@@ -133,7 +139,7 @@ class Plan:
             collaborator=_section(whole, "collaborator", CollaboratorSettings),
             network=_section(whole, "network", NetworkSettings),
             rounds=_section(whole, "assigner", RoundSettings),
-            tasks=_tasks(whole["tasks"]),
+            tasks=parse_tasks(whole["tasks"]),
             training=_section(whole, "task_runner", TrainingSettings),
             data=_section(whole, "data_loader", settings_schema("data_loader", whole["data_loader"]) or StreamSettings),
             carla=_whole_section(whole, "carla"),
@@ -172,15 +178,6 @@ def _section(document: editing.Document, name: str, schema: type[Any]) -> Any:
 
 def _whole_section(document: editing.Document, name: str) -> Any:
     return parse_settings(WHOLE_SECTIONS[name], document[name], name) if name in document else None
-
-
-def _tasks(section: Mapping[str, Any]) -> dict[str, FederatedTask]:
-    """The tasks by name; OpenFL adds an empty `settings` of its own."""
-    named = {name: task for name, task in section.items() if name != "settings"}
-    for name, task in named.items():
-        if not (isinstance(task, dict) and isinstance(task.get("function"), str)):
-            raise PlanError(f"tasks.{name} must be a mapping with a function, not {task!r}.")
-    return {name: parse_settings(FederatedTask, task, f"tasks.{name}") for name, task in named.items()}
 
 
 def _plain(part: Any) -> Any:

@@ -63,12 +63,22 @@ class DrivingWorkload:
         return min(later, default=None)
 
     @property
-    def first_domain(self) -> str | None:
-        """Where the vehicles begin; None if nothing says it."""
-        regions = [vehicle.region for vehicle in self.carla.vehicles] if self.carla is not None else []
-        replayed = [legs[0].domain for legs in self.data.snippets.values() if legs]
-        named = [region for region in regions if region != EVERYWHERE]
-        return next((domain for domain in (*named, *replayed, *self.data.domains) if domain), None)
+    def domains_of_shift(self) -> tuple[str | None, str | None]:
+        """The domain that the vehicles begin in and the first other one that they move to; None if the plan names none."""
+        vehicles, schedule = (self.carla.vehicles, self.carla.schedule) if self.carla is not None else ((), ())
+        later_legs = sorted((leg for legs in self.data.snippets.values() for leg in legs[1:]), key=_from_round)
+        beginnings = [
+            *(vehicle.region for vehicle in vehicles if vehicle.region != EVERYWHERE),
+            *(legs[0].domain for legs in self.data.snippets.values() if legs),
+            *self.data.domains,
+        ]
+        first = next((domain for domain in beginnings if domain), None)
+        moves = [
+            *(event.region for event in sorted(schedule, key=lambda event: event.at)),
+            *(leg.domain for leg in later_legs),
+            *(self.data.domains if len(self.data.domains) == 2 else []),
+        ]
+        return first, next((domain for domain in moves if domain and domain != first), None)
 
 
 Workload = TaskWorkload | DrivingWorkload
@@ -80,6 +90,10 @@ def _moves_away(carla: CarlaSettings) -> list[ScheduleEvent]:
     regions = {vehicle.name: vehicle.region for vehicle in carla.vehicles}
     regions |= {move.vehicle: move.region for move in moves if move.at <= 0 and move.vehicle and move.region}
     return [move for move in moves if move.at > 0 and move.region != regions.get(move.vehicle or "", EVERYWHERE)]
+
+
+def _from_round(leg: Leg) -> int:
+    return leg.from_round
 
 
 def _shows(leg: Leg) -> str | list[str]:

@@ -2,64 +2,56 @@
 
 from collections.abc import Sequence
 from statistics import mean, stdev
-from typing import Any
 
-from fedagem.plans.driving import has_vehicles
-from fedagem.reports.comparison import shift_note
-from fedagem.runs.curves import MAP
-from fedagem.runs.metric_names import shown_name
+from fedagem.plans.workload import DrivingWorkload, Workload
+from fedagem.reports.summary import Levels, Summary, lost, shift_note
+from fedagem.runs.metrics_log import ALL_DOMAINS, MAP_50, shown_name
 
 
-def question(plan: dict[str, Any], summary: dict[str, Any]) -> str:
+def question(workload: Workload, summary: Summary) -> str:
     """What the runs were made to find out."""
-    if summary["shift_round"] is not None:
-        return "One car gets on the highway: does the federation forget the city?"
-    if has_vehicles(plan):
+    if not isinstance(workload, DrivingWorkload):
+        return "Task after task: does the federation forget the first ones?"
+    if summary.shift_round is None:
         return "What has the federation learned to see?"
-    return "Task after task: does the federation forget the first ones?"
+    first, later = workload.domains_of_shift
+    if first is None:
+        return "What the vehicles see changes: does the federation forget what it saw first?"
+    if later is None:
+        return f"Vehicles leave {first}: does the federation forget it?"
+    return f"Vehicles move from {first} to {later}: does the federation forget {first}?"
 
 
-def answer(plan: dict[str, Any], summary: dict[str, Any]) -> list[str]:
+def answer(workload: Workload, summary: Summary) -> list[str]:
     """One sentence per method: on its earlier tasks, or on the domain that the vehicles begin in."""
-    if summary["tasks"]:
+    if summary.tasks:
         return [
-            _answer_of_tasks(label, kind, metrics)
-            for label, kinds in summary["tasks"].items()
-            for kind, metrics in kinds.items()
+            _answer_of_tasks(label, scenario, metrics)
+            for label, scenarios in summary.tasks.items()
+            for scenario, metrics in scenarios.items()
         ]
-    if summary["shift_round"] is not None and not summary["shift_reached"]:
+    if summary.shift_round is not None and not summary.shift_reached:
         note = shift_note(summary)
         return [f"{note[0].upper()}{note[1:]}. So there is nothing to say yet about what was forgotten."]
-    first = _first_domain(plan)
+    first = workload.domains_of_shift[0] if isinstance(workload, DrivingWorkload) else None
     sentences = [
         _answer_of_domain(label, name, curves[name])
-        for label, curves in summary["methods"].items()
+        for label, curves in summary.methods.items()
         if (name := _curve_of(first, curves)) is not None
     ]
-    if sentences and summary["shift_reached"] and len(summary["seeds"]) == 1:
-        sentences.append("This is a single seed: how much of it is chance, only more of them can tell.")
+    if sentences and summary.shift_reached and len(summary.seeds) == 1:
+        sentences.append("This is a single seed: only more seeds can show how much of it is chance.")
     return sentences or ["Nothing was evaluated."]
 
 
-def lost(levels: dict[str, list[float]]) -> list[float]:
-    """What every seed had before the shift and has no more at the end."""
-    return [before - after for before, after in zip(levels.get("before", []), levels.get("after", []), strict=False)]
-
-
-def _first_domain(plan: dict[str, Any]) -> str | None:
-    """Where the vehicles begin."""
-    loader = plan["data_loader"]["settings"]
-    regions = [vehicle.get("region") for vehicle in plan.get("carla", {}).get("vehicles", [])]
-    replayed = [legs[0].get("domain") for legs in loader.get("snippets", {}).values() if legs]
-    return next((domain for domain in (*regions, *replayed, *loader.get("domains", [])) if domain), None)
-
-
-def _curve_of(domain: str | None, curves: dict[str, Any]) -> str | None:
+def _curve_of(domain: str | None, curves: dict[str, Levels]) -> str | None:
     """The domain's curve, or the first that is of one domain."""
-    return f"{MAP}{domain}" if f"{MAP}{domain}" in curves else next((n for n in curves if n != f"{MAP}all"), None)
+    if f"{MAP_50}{domain}" in curves:
+        return f"{MAP_50}{domain}"
+    return next((name for name in curves if name != ALL_DOMAINS), None)
 
 
-def _answer_of_domain(label: str, name: str, levels: dict[str, list[float]]) -> str:
+def _answer_of_domain(label: str, name: str, levels: Levels) -> str:
     losses = lost(levels)
     if not losses:
         end = mean(levels.get("end") or levels.get("after") or levels["before"])
@@ -69,8 +61,8 @@ def _answer_of_domain(label: str, name: str, levels: dict[str, list[float]]) -> 
     return f"{label}: {verdict}{shown_name(name)} ends {change}, at {mean(levels['after']):.3f}."
 
 
-def _answer_of_tasks(label: str, kind: str, metrics: dict[str, list[float]]) -> str:
-    what = f"{label} ({shown_name(kind)})"
+def _answer_of_tasks(label: str, scenario: str, metrics: dict[str, list[float]]) -> str:
+    what = f"{label} ({shown_name(scenario)})"
     if not metrics["accuracy"]:
         return f"{what}: no task was learned to its end."
     accuracy = f"{100 * mean(metrics['accuracy']):.1f} % over all tasks learned"
@@ -82,6 +74,6 @@ def _answer_of_tasks(label: str, kind: str, metrics: dict[str, list[float]]) -> 
 
 
 def _verdict(losses: Sequence[float]) -> str:
-    """Whether it was forgotten: a loss counts if it is larger than the spread of the seeds."""
+    """Whether it was forgotten: a loss counts if it is larger than the deviation of the seeds."""
     deviation = stdev(losses) if len(losses) > 1 else 0.0
     return "no" if mean(losses) <= 0 else "yes" if mean(losses) > deviation else "not clearly"

@@ -1,11 +1,10 @@
-"""The same recorded frames as a run's model saw them before and after the shift, beside the truth."""
+"""The same recorded frames as a run's model saw them before and after the shift, next to the truth."""
 
 from __future__ import annotations
 
 import base64
 import re
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
@@ -20,19 +19,17 @@ from fedagem.detection.objective import DetectionObjective
 from fedagem.detection.pictures import draw_boxes
 from fedagem.detection.samples import corners
 from fedagem.learning.model_file import SUFFIX
-from fedagem.plans.driving import Holdout
-from fedagem.plans.snippet_paths import find_drives
+from fedagem.plans.driving import DrivingSettings, Holdout
 from fedagem.runs.folder import plan_of_run
-from fedagem.settings import parse_settings
+from fedagem.tasks.settings import StreamSettings
 
 _FRAMES_PER_DOMAIN = 2
 
 
 def before_and_after(directory: Path) -> list[tuple[str, list[tuple[str, str]]]]:
     """For some frames of each domain: a title, and captioned pictures as data addresses."""
-    plan, _ = plan_of_run(directory)
-    loader = plan["data_loader"]["settings"]
-    domains = loader.get("evaluation", {}).get("paths", {})
+    data = plan_of_run(directory).data
+    domains = data.evaluation.paths if isinstance(data, DrivingSettings) else {}
     models = _models(directory)
     if not domains or not models:
         return []
@@ -40,7 +37,7 @@ def before_and_after(directory: Path) -> list[tuple[str, list[tuple[str, str]]]]
     classes = next(iter(detectors.values())).model.config.classes
     rows = []
     for domain, paths in domains.items():
-        for frame in _frames(paths, classes, _holdout(loader)):
+        for frame in _frames(paths, classes, _holdout(data)):
             truth = draw_boxes(frame.image, corners(frame), _labels(frame), classes)
             pictures = [("ground truth", _address(truth))]
             for caption, checkpoint in detectors.items():
@@ -53,7 +50,7 @@ def before_and_after(directory: Path) -> list[tuple[str, list[tuple[str, str]]]]
 
 
 def _models(directory: Path) -> dict[str, Path]:
-    """The models a run kept on its way, and its last."""
+    """The models that a run kept after some of its rounds, and its last."""
     kept = sorted(
         (int(match[1]), path)
         for path in (directory / "save").glob(f"after_round_*{SUFFIX}")
@@ -64,16 +61,14 @@ def _models(directory: Path) -> dict[str, Path]:
     return {**models, "at the end": last} if last.exists() else models
 
 
-def _holdout(loader: dict[str, Any]) -> Holdout | None:
-    """What keeps the evaluation's frames out of training, where the plan scores only those."""
-    if not loader.get("evaluation", {}).get("held_out_only") or not loader.get("holdout"):
-        return None
-    return parse_settings(Holdout, loader["holdout"], "data_loader.settings.holdout")
+def _holdout(data: StreamSettings | DrivingSettings) -> Holdout | None:
+    """What keeps the evaluation's frames out of training; None if the plan scores others too."""
+    return data.holdout if isinstance(data, DrivingSettings) and data.evaluation.held_out_only else None
 
 
 def _frames(paths: list[str], classes: tuple[str, ...], holdout: Holdout | None) -> list[NamedFrame]:
-    """Frames with objects, from different parts of the drive; only of those held out, where a plan holds some out."""
-    from fedagem.detection.drives import SnippetFrames
+    """Frames with objects, from different parts of the drive; only held-out ones if a plan scores only those."""
+    from fedagem.detection.drives import SnippetFrames, find_drives
 
     def evaluated(number: int) -> bool:
         return holdout is None or holdout.keeps_out(number)

@@ -1,111 +1,111 @@
 """report.html: one self-contained page that shows what a run, or a comparison of runs, has found."""
 
-import html
-import io
-import itertools
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
 
-import yaml
-from matplotlib.figure import Figure
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 from fedagem.errors import FedAGemError
-from fedagem.plans.driving import has_vehicles
-from fedagem.reports.answer import answer, lost, question
-from fedagem.reports.comparison import Overview, comparison_panels, overview, summarise_comparison
+from fedagem.plans.driving import DrivingSettings
+from fedagem.reports.answer import answer, question
+from fedagem.reports.costs import costs_of, preparation_seconds
+from fedagem.reports.figures import comparison_panels
 from fedagem.reports.setting import setting_of
-from fedagem.reports.spread import spread
-from fedagem.reports.tables import label_of_plan
+from fedagem.reports.summary import Runs, Summary, by_plan, summarise_runs
+from fedagem.reports.tables import Grid, forgetting_table, overview
 from fedagem.runs.folder import plan_of_run
-from fedagem.runs.metric_names import shown_name
-from fedagem.runs.preparation_times import preparation_seconds
-from fedagem.runs.results import read_metrics
 
-_NOTHING_FROM_OUTSIDE = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
+@dataclass(frozen=True)
+class _Pictures:
+    """What one run's models saw in the same frames."""
+
+    run: str
+    frames: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
+    """For each frame its title and its captioned pictures, as data addresses."""
+    problem: str = ""
+    """Why there are none."""
+
+
+def pages_of(runs: Runs, out: Path) -> list[Path]:
+    """Write a page for each plan; its name begins with the plan's if there are several."""
+    plans = by_plan(runs)
+    return [
+        write_page(list(part), out / (f"{name}-report.html" if len(plans) > 1 else "report.html"))
+        for name, part in plans.items()
+    ]
 
 
 def write_page(directories: Sequence[Path], path: Path) -> Path:
-    """Write the page for one run or several; it asks nothing of the network."""
-    plan, name = plan_of_run(directories[-1])
-    summary = summarise_comparison(directories)
-    shown = overview(summary)
-    of_last = f" of the last run, {_name(directories[-1])}" if len(directories) > 1 else ""
-    sections = [
-        f"<h1>{html.escape(question(plan, summary))}</h1>",
-        f'<p class="lead">{"<br>".join(map(html.escape, answer(plan, summary)))}</p>',
-        _section("Setting", _setting(directories, name, summary)),
-        _section("Curves", f"{_panels(directories)}{_paragraph(_reading(summary))}"),
-        _section(shown.title, _overview(shown)),
-        _section("What was forgotten", _forgetting(summary)),
-        *(_pictures(directory) for directory in _one_per_method(directories)),
-        _section("Where the time and the bytes went", _costs(directories, plan)),
-        _section(f"The plan{of_last}", f"<pre>{html.escape(yaml.safe_dump(plan, sort_keys=False))}</pre>"),
-    ]
-    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-    page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_NOTHING_FROM_OUTSIDE}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>{html.escape(name)}</title><style>{style}</style></head><body>{''.join(sections)}</body></html>"
+    """Write the page for one run or several; a browser that shows it requests nothing."""
+    plans = [plan_of_run(directory) for directory in directories]
+    last = plans[-1]
+    summary = summarise_runs(directories)
+    page = _template().render(
+        name=last.name,
+        style=Markup(Path(__file__).with_name("page.css").read_text(encoding="utf-8")),
+        question=question(last.workload, summary),
+        answer=answer(last.workload, summary),
+        setting=setting_of(plans, summary),
+        panels=[Markup(panel) for panel in comparison_panels(directories)],
+        reading=_reading(summary),
+        overview=overview(summary),
+        forgetting=forgetting_table(summary),
+        pictures=[_pictures(directory) for directory in _one_per_method(directories)],
+        costs=_costs(directories, preparation=isinstance(last.data, DrivingSettings)),
+        last_run=_name(directories[-1]) if len(directories) > 1 else None,
+        plan=last.to_yaml(),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path
 
 
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("fedagem.reports", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"sentence": _sentence, "cell": _cell}
+    return environment.get_template("page.html.jinja")
+
+
+def _sentence(text: str) -> str:
+    """A note with a capital and a full stop."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _cell(text: str) -> str:
+    """A narrow column breaks before the deviation and not within it."""
+    return text.replace("± ", "±\N{NO-BREAK SPACE}")
+
+
 def _name(directory: Path) -> str:
-    """What a run is called, also where one stands in its folder."""
+    """What a run is called, also if the command was started in its folder."""
     return directory.resolve().name
 
 
 def _one_per_method(directories: Sequence[Path]) -> list[Path]:
-    """The first run of each method: the other seeds' pictures would tell the same."""
+    """The first run of each method: the pictures of the other seeds would show the same."""
     first: dict[str, Path] = {}
     for directory in directories:
-        first.setdefault(label_of_plan(plan_of_run(directory)[0]), directory)
+        first.setdefault(plan_of_run(directory).label, directory)
     return list(first.values())
 
 
-def _section(title: str, body: str) -> str:
-    return f"<h2>{html.escape(title)}</h2>{body}" if body else ""
-
-
-def _paragraph(text: str) -> str:
-    return f"<p>{html.escape(text)}</p>" if text else ""
-
-
-def _grid(headings: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose columns share a heading above their own where they have one of their own."""
-    above, below = "", ""
-    for what, own in itertools.groupby(headings, key=lambda heading: heading[0]):
-        parts = [part for _, part in own]
-        alone = parts == [""]
-        above += f"<th {'rowspan=2' if alone else f'colspan={len(parts)}'}>{html.escape(what)}</th>"
-        below += "" if alone else "".join(f"<th>{html.escape(part)}</th>" for part in parts)
-    body = "".join(f"<tr>{''.join(f'<td>{_cell(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    head = f"<thead><tr>{above}</tr><tr>{below}</tr></thead>"
-    return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
-
-
-def _cell(text: str) -> str:
-    """A narrow column breaks before the spread and not within it."""
-    return html.escape(text).replace("± ", "±&nbsp;")
-
-
-def _setting(directories: Sequence[Path], name: str, summary: dict[str, Any]) -> str:
-    facts = setting_of([plan_of_run(directory)[0] for directory in directories], name, summary)
-    rows = (f"<dt>{html.escape(key)}</dt><dd>{html.escape(value)}</dd>" for key, value in facts.items())
-    return f"<dl>{''.join(rows)}</dl>"
-
-
-def _reading(summary: dict[str, Any]) -> str:
+def _reading(summary: Summary) -> str:
     """How to read the curves."""
     sentences = []
-    if summary["tasks"]:
-        sentences.append("Accuracy is the mean over all tasks, those still to come among them.")
-    if len(summary["seeds"]) > 1:
+    if summary.tasks:
+        sentences.append("Accuracy is the mean over all tasks, including those still to come.")
+    if len(summary.seeds) > 1:
         sentences.append(
             "Lines are means over the seeds and bands reach from the lowest seed to the highest; "
             "± in the tables is a standard deviation."
@@ -113,76 +113,35 @@ def _reading(summary: dict[str, Any]) -> str:
     return " ".join(sentences)
 
 
-def _overview(shown: Overview) -> str:
-    return _grid(shown.headings, shown.rows) + _paragraph(f"{shown.note[0].upper()}{shown.note[1:]}.")
-
-
-def _forgetting(summary: dict[str, Any]) -> str:
-    """How much of each domain's score was lost after the shift."""
-    methods = summary["methods"]
-    names = sorted({name for curves in methods.values() for name, levels in curves.items() if "before" in levels})
-    if not names:
-        return ""
-    rows = [
-        [label, *(spread(lost(curves.get(name, {})), digits=3) for name in names)] for label, curves in methods.items()
-    ]
-    meaning = "The level before the shift less the level at the end: positive is a loss, negative a gain."
-    return _grid([("method", ""), *((shown_name(name), "") for name in names)], rows) + _paragraph(meaning)
-
-
-def _pictures(directory: Path) -> str:
-    plan, _ = plan_of_run(directory)
-    if not has_vehicles(plan):
-        return ""
+def _pictures(directory: Path) -> _Pictures:
+    name = _name(directory)
+    if not isinstance(plan_of_run(directory).data, DrivingSettings):
+        return _Pictures(name)
     from fedagem.reports.before_and_after import before_and_after
 
-    title, body = f"The same frames before and after: {_name(directory)}", ""
     try:
-        rows = before_and_after(directory)
+        return _Pictures(name, before_and_after(directory))
     except FedAGemError as problem:
-        return _section(title, _paragraph(f"There are no pictures: {problem.message}"))
-    for frame, pictures in rows:
-        items = "".join(
-            f'<figure><img src="{address}" alt="{html.escape(f"{frame}, {caption}")}">'
-            f"<figcaption>{html.escape(caption)}</figcaption></figure>"
-            for caption, address in pictures
-        )
-        body += f'<h3>{html.escape(frame)}</h3><div class="pictures">{items}</div>'
-    return _section(title, body)
+        return _Pictures(name, problem=problem.message)
 
 
-def _costs(directories: Sequence[Path], plan: dict[str, Any]) -> str:
+def _costs(directories: Sequence[Path], preparation: bool) -> Grid:
     rows = []
     for directory in directories:
-        seconds: dict[str, float] = defaultdict(float)
-        megabytes: dict[str, float] = defaultdict(float)
-        for row in read_metrics(directory):
-            if row["metric"] == "seconds":
-                seconds[row["stage"]] += row["value"]
-            elif row["metric"] in {"bytes_up", "bytes_down"}:
-                megabytes[row["metric"]] += row["value"] / 2**20
-        stages = ", ".join(f"{stage} {value:.0f} s" for stage, value in seconds.items())
-        traffic = f"{megabytes['bytes_up']:.0f} MB up, {megabytes['bytes_down']:.0f} MB down"
+        costs = costs_of(directory)
+        stages = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in costs.seconds.items())
+        traffic = f"{costs.megabytes_up:.0f} MB up, {costs.megabytes_down:.0f} MB down"
         rows.append([_name(directory), stages, traffic])
-    before = _preparation(directories) if has_vehicles(plan) else ""
-    return _grid([("run", ""), ("time by stage", ""), ("traffic", "")], rows) + _paragraph(before)
+    return Grid(
+        "Where the time and the bytes went",
+        [("run", ""), ("time by stage", ""), ("traffic", "")],
+        rows,
+        _preparation(directories) if preparation else "",
+    )
 
 
 def _preparation(directories: Sequence[Path]) -> str:
     """What drives and warm-ups took before the rounds."""
-    left_out = "Recording drives and warming up a model come before the rounds and are not in these times"
+    left_out = "recording drives and warming up a model come before the rounds and are not in these times"
     parts = [f"{name} {seconds:.0f} s" for name, seconds in preparation_seconds(directories).items()]
-    return f"{left_out}: {', '.join(parts)}." if parts else f"{left_out}."
-
-
-def _panels(directories: Sequence[Path]) -> str:
-    """A figure for each domain: side by side where there is room, below each other on a phone."""
-    figures = "".join(f"<figure>{_svg(figure)}</figure>" for figure in comparison_panels(directories))
-    return f'<div class="panels">{figures}</div>'
-
-
-def _svg(figure: Figure) -> str:
-    """The figure as inline SVG without the XML prologue."""
-    text = io.StringIO()
-    figure.savefig(text, format="svg")
-    return "<svg " + text.getvalue().partition("<svg ")[2]
+    return f"{left_out}: {', '.join(parts)}" if parts else left_out

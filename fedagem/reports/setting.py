@@ -1,80 +1,89 @@
-"""The setting of a page: what a reader must know of the plans to judge their numbers."""
+"""The setting of a page: what a reader must know about the plans to judge their numbers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fedagem.plans.drive import frames_per_second, is_driving
-from fedagem.reports.tables import label_of_plan
+from fedagem.learning.methods import METHODS
+from fedagem.learning.trainer import TrainingSettings
+from fedagem.plans.driving import DrivingSettings
+from fedagem.plans.plan import Plan
+from fedagem.plans.workload import DrivingWorkload
+from fedagem.reports.summary import Summary
 
-_Plan = dict[str, Any]
 
-
-def setting_of(plans: Sequence[_Plan], name: str, summary: dict[str, Any]) -> dict[str, str]:
-    """Facts by their names; those that the plans do not have are left out."""
+def setting_of(plans: Sequence[Plan], summary: Summary) -> dict[str, str]:
+    """Facts by their names; facts that the plans do not state are left out."""
     plan = plans[-1]
-    loader, training = plan["data_loader"]["settings"], plan["task_runner"]["settings"]
-    shift = summary["shift_round"]
+    data, shift = plan.data, summary.shift_round
     facts = {
-        "plan": name,
-        "clients": ", ".join(loader.get("vehicles", [])) or loader.get("clients"),
+        "plan": plan.name,
+        "clients": ", ".join(data.vehicles) if isinstance(data, DrivingSettings) else data.clients,
         "frames from": _frames_from(plan),
-        "seed of the drive": plan["carla"].get("seed", 0) if is_driving(plan) else None,
+        "seed of the drive": plan.carla.seed if plan.carla is not None else None,
         "evaluated on": _evaluated_on(plan),
-        "rounds": plan.get("aggregator", {}).get("settings", {}).get("rounds_to_train"),
-        "shift at round": f"{shift} (not reached)" if shift is not None and not summary["shift_reached"] else shift,
-        "seconds per round": loader.get("seconds_per_round"),
+        "rounds": plan.aggregator.rounds_to_train,
+        "shift at round": f"{shift} (not reached)" if shift is not None and not summary.shift_reached else shift,
+        "seconds per round": f"{data.seconds_per_round:g}" if isinstance(data, DrivingSettings) else None,
         "begins with": _beginning(plan),
-        "model": training["model"]["template"],
-        "method's settings": _by_method(plans, lambda own: _listed(own.get("method_settings", {}))),
-        "buffer": _by_method(plans, lambda own: str(own.get("buffer", {}).get("capacity", 200))),
+        "model": plan.training.model.template,
+        "method's settings": _by_method(plans, _method_settings),
+        "buffer": _by_method(plans, lambda training: str(training.buffer.capacity)),
         "samples of a buffer gradient": _by_method(plans, _buffer_gradient),
-        "optimiser": _listed(training.get("optimizer", {})),
-        "seeds": ", ".join(map(str, summary["seeds"])),
+        "optimiser": _listed(plan.training.optimizer.model_dump(exclude_defaults=True)),
+        "seeds": ", ".join(map(str, summary.seeds)),
     }
     return {key: str(value) for key, value in facts.items() if value not in (None, "")}
 
 
-def _by_method(plans: Sequence[_Plan], setting: Callable[[dict[str, Any]], str]) -> str:
-    """A setting of the methods: one for all of them, or each with the method that has it."""
-    found = {label_of_plan(plan): setting(plan["task_runner"]["settings"]) for plan in plans}
+def _by_method(plans: Sequence[Plan], setting: Callable[[TrainingSettings], str]) -> str:
+    """A setting of the methods: one value for all of them, or each value with its method."""
+    found = {plan.label: setting(plan.training) for plan in plans}
     if len(set(found.values())) == 1:
         return next(iter(found.values()))
     return "; ".join(f"{value} ({label})" for label, value in found.items() if value)
 
 
-def _buffer_gradient(training: dict[str, Any]) -> str:
-    return str(training.get("buffer_gradient_samples", "")) if training.get("fedagem", True) else ""
+def _method_settings(training: TrainingSettings) -> str:
+    """Only what the method makes use of: every method accepts a replay batch, but not every one replays."""
+    replays = METHODS[training.method].replays
+    chosen = training.method_settings.items()
+    return _listed({name: value for name, value in chosen if replays or name != "replay_batch"})
 
 
-def _frames_from(plan: _Plan) -> str | None:
-    if is_driving(plan):
-        carla = plan["carla"]
-        server = f"CARLA at {carla.get('host')}:{carla.get('port', 2000)}"
-        place = f"the {carla['simulator']} simulator" if carla.get("simulator") else server
-        return f"{place}, {carla['town']}" if carla.get("town") else place
-    legs = [leg for legs in plan["data_loader"]["settings"].get("snippets", {}).values() for leg in legs]
-    return ", ".join(dict.fromkeys(path for leg in legs for path in leg["paths"])) or None
+def _buffer_gradient(training: TrainingSettings) -> str:
+    return str(training.buffer_gradient_samples) if training.fedagem else ""
 
 
-def _evaluated_on(plan: _Plan) -> str | None:
-    loader, driving = plan["data_loader"]["settings"], plan.get("driving")
-    if driving:
-        seconds, vehicles = driving["evaluation_seconds"], driving.get("evaluation_vehicles", 1)
-        frames = seconds * vehicles * frames_per_second(plan)
-        regions = " and ".join(driving.get("evaluation_regions", ["city", "highway"]))
+def _frames_from(plan: Plan) -> str | None:
+    if (carla := plan.carla) is not None:
+        place = "the embedded simulator" if carla.embedded else f"CARLA at {carla.host}:{carla.port}"
+        return f"{place}, {carla.town}" if carla.town else place
+    if not isinstance(plan.data, DrivingSettings):
+        return None
+    legs = [leg for legs in plan.data.snippets.values() for leg in legs]
+    return ", ".join(dict.fromkeys(path for leg in legs for path in leg.paths)) or None
+
+
+def _evaluated_on(plan: Plan) -> str | None:
+    if plan.driving is not None and isinstance(plan.workload, DrivingWorkload):
+        seconds, vehicles = plan.driving.evaluation_seconds, plan.driving.evaluation_vehicles
+        frames = seconds * vehicles * plan.workload.frames_per_second
+        regions = " and ".join(plan.driving.evaluation_regions)
         return f"about {frames:g} frames each of {regions}: {vehicles} x {seconds:g} s of driving"
-    evaluation = loader.get("evaluation", {})
-    folders = "; ".join(f"{domain}: {', '.join(paths)}" for domain, paths in evaluation.get("paths", {}).items())
-    held_out = " (only frames kept out of training)" if evaluation.get("held_out_only") else ""
+    if not isinstance(plan.data, DrivingSettings):
+        return None
+    evaluation = plan.data.evaluation
+    folders = "; ".join(f"{domain}: {', '.join(paths)}" for domain, paths in evaluation.paths.items())
+    held_out = " (only frames kept out of training)" if evaluation.held_out_only else ""
     return f"{folders}{held_out}" if folders else None
 
 
-def _beginning(plan: _Plan) -> str | None:
-    if chosen := plan.get("warm_up"):
-        return f"a model warmed up by {chosen['rounds']} passes over {chosen['seconds']} s of the first region"
-    given = plan["task_runner"]["settings"].get("initial_model")
+def _beginning(plan: Plan) -> str | None:
+    if (chosen := plan.warm_up) is not None:
+        return f"a model warmed up by {chosen.rounds} passes over {chosen.seconds:g} s of the first region"
+    given = plan.training.initial_model
     return f"the model {given}" if given else None
 
 
-def _listed(settings: dict[str, Any]) -> str:
+def _listed(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in settings.items())

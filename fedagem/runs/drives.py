@@ -1,5 +1,6 @@
 """Drives that are recorded before the rounds begin, and how a plan finds their frames."""
 
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from fedagem.errors import PlanError
 from fedagem.plans.driving import DriveSettings, DrivingSettings
 from fedagem.plans.plan import Plan, digest_of
 
+_STREAM_SECONDS = 5.0
 _SNIPPETS = "data_loader.settings.snippets"
 
 
@@ -79,6 +81,20 @@ def first_region_replayed(plan: Plan, seconds: float) -> dict[str, Any]:
         return _replay(plan, _warm_up_drive(plan, seconds).place, repeat=True)
     first = {vehicle: [legs[0].model_dump()] for vehicle, legs in _vehicles(plan).snippets.items()}
     return {_SNIPPETS: first}
+
+
+def check_stream(plan: Plan) -> None:
+    """Refuse to simulate a plan whose frames are driven live while nobody serves them."""
+    if not isinstance(plan.data, DrivingSettings) or plan.data.stream is None:
+        return
+    host, port = plan.data.stream.host, plan.data.stream.port
+    try:
+        socket.create_connection((host, port), timeout=_STREAM_SECONDS).close()
+    except OSError as problem:
+        raise PlanError(
+            f"nobody serves the plan's frames at {host}:{port} ({problem}): use `fedagem run`, which lets the vehicles "
+            "drive, or `fedagem compare`, which records their drive first, or start `carla-bridge serve` there."
+        ) from problem
 
 
 def _vehicles(plan: Plan) -> DrivingSettings:

@@ -79,6 +79,13 @@ def plan_of_run(directory: Path) -> Plan:
     return _read(path, name.read_text(encoding="utf-8").strip() if name.exists() else directory.resolve().name)
 
 
+def requested_plan(directory: Path) -> Plan:
+    """The plan that the user asked for; of a federation that was started by hand, the one that it follows."""
+    path = directory / _REQUESTED
+    followed = plan_of_run(directory)
+    return _read(path, followed.name) if path.exists() else followed
+
+
 def _read(path: Path, name: str) -> Plan:
     try:
         return Plan.of_run(path, name)

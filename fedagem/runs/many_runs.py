@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedagem.plans.plan import Plan
 from fedagem.runs.federation import start_federation, start_simulation
-from fedagem.runs.folder import create_run, freeze_plan, is_run, resume_run
+from fedagem.runs.folder import create_run, is_run, resume_run
 from fedagem.runs.live.many_runs import BatchView
 from fedagem.runs.live.run_watch import RunWatch
 from fedagem.runs.parallel import Check, side_by_side
@@ -56,7 +56,6 @@ def _run(job: Job, view: BatchView, check: Check) -> None:
             resume_run(job.directory, job.requested)
         else:
             create_run(job.directory, job.requested)
-        freeze_plan(job.directory, job.plan)
 
         def refresh() -> None:
             check()

@@ -13,7 +13,12 @@ from fedagem.plans.driving import WarmUp
 from fedagem.plans.plan import Plan
 from fedagem.runs.drives import drives_before, first_region_replayed, replaying_training_frames, with_evaluation_frames
 from fedagem.runs.many_runs import Job, run_jobs
-from fedagem.runs.recording import record_drives
+from fedagem.runs.recording import check_recordable, record_drives
+
+
+def check_preparable(plan: Plan) -> None:
+    """Refuse a plan whose drives cannot be recorded here."""
+    check_recordable(drives_before(plan, live=True))
 
 
 def prepare(requested: Plan, live: bool) -> Plan:

@@ -1,86 +1,164 @@
-"""results.json: what a run has shown, derived from its metrics.jsonl and its plan and nothing else."""
+"""What a run has shown: results.json and results.csv, derived from its metrics.jsonl and its plan and nothing else."""
 
+import csv
 import dataclasses
+import io
 import json
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fedagem.errors import FedAGemError
 from fedagem.files import write_file
 from fedagem.learning.metrics import summarise
-from fedagem.plans.drive import shift_round
+from fedagem.learning.trainer import method_label
 from fedagem.plans.plan import Plan
-from fedagem.runs.curves import MAP, curves_of, last_evaluation, levels
 from fedagem.runs.folder import plan_of_run
+from fedagem.runs.metrics_log import (
+    ACCURACY,
+    BUFFER_GRADIENT_SECONDS,
+    BYTES_DOWN,
+    BYTES_UP,
+    FEDERATION,
+    LOG_NAME,
+    MAP_50,
+    REFINED_SHARE,
+    SECONDS,
+    TRAIN_SECONDS,
+    MetricRow,
+    curves_of,
+    last_evaluation,
+    levels,
+    read_metrics,
+    scenarios,
+    total,
+)
 
-Row = dict[str, Any]
-_CLIENT_SECONDS = ("train_seconds", "buffer_gradient_seconds")
-"""What a round costs its clients; without Fed-A-GEM there is no buffer gradient."""
+from fedagem.tasks.settings import StreamSettings
+
+CONTINUAL_METRICS = ("accuracy", "forgetting", "bwt", "fwt")
+"""The paper's metrics of continual learning, as fields of `Results`."""
 
 
-def read_metrics(directory: Path) -> list[Row]:
-    """All rows of a run; a last row that is still being written is left out."""
-    path = directory / "metrics.jsonl"
-    if not path.exists():
-        raise FedAGemError(f"{directory} has no metrics.jsonl: the run has not begun, or this is not a run.")
-    text = path.read_text(encoding="utf-8")
-    complete = text[: text.rfind("\n") + 1]
-    try:
-        return [json.loads(line) for line in complete.splitlines()]
-    except ValueError as problem:
-        raise FedAGemError(f"{path} is damaged: it must hold one JSON object in every line ({problem}).") from problem
+@dataclass(frozen=True)
+class Results:
+    """Everything that results.json holds; parts that the run has not measured are empty, and absent from the file."""
+
+    plan: str
+    method: str
+    fedagem: bool
+    seed: int
+    rounds: int
+    clients: int
+    model: str
+    seconds: float
+    """Of all stages."""
+    train_seconds: float
+    """Of training, summed over the clients."""
+    client_seconds: float
+    """Of training and of the buffer gradient, which only Fed-A-GEM needs, summed over the clients."""
+    refined_share: float
+    bytes: dict[str, float]
+    """Mean bytes that one client moves `down` and `up` in one round."""
+    accuracy_matrix: dict[str, list[list[float]]] = field(default_factory=dict)
+    """By scenario: the accuracy on each task after each task, beginning with the untrained model."""
+    accuracy: dict[str, float] = field(default_factory=dict)
+    """By scenario, like the next three; None if the paper defines no value."""
+    forgetting: dict[str, float | None] = field(default_factory=dict)
+    bwt: dict[str, float | None] = field(default_factory=dict)
+    fwt: dict[str, float | None] = field(default_factory=dict)
+    shift_round: int | None = None
+    map_50: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By domain and moment: `before` and `after` the shift, or `end` if no evaluation followed a shift."""
+
+    @property
+    def label(self) -> str:
+        """What the run's method is called in tables and legends."""
+        return method_label(self.method, self.fedagem)
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of results.json."""
+        content = dataclasses.asdict(self)
+        for name in ("accuracy_matrix", *CONTINUAL_METRICS, "map_50"):
+            if not content[name]:
+                del content[name]
+        if not self.map_50:
+            del content["shift_round"]
+        return content
 
 
-def accuracy_matrix(rows: list[Row], kind: str, rounds_per_task: int) -> list[list[float]]:
+@dataclass(frozen=True)
+class Scalar:
+    """One number of the results: a row of results.csv.
+
+    The first four columns say which run it is, so the files of many runs can be concatenated. `name` is the number's
+    name in results.json. `scope` is the scenario of an accuracy, the domain of a mAP or the direction of bytes. `task`
+    (from 1) is only for `accuracy_matrix`. `moment` says when a score was measured: `before` or `after` the shift,
+    `end`, or `after_task_2` for `accuracy_matrix`, of which `after_task_0` is the untrained model. What does not apply
+    is empty; numbers that are not defined have no row.
+    """
+
+    plan: str
+    method: str
+    fedagem: bool
+    seed: int
+    name: str
+    scope: str
+    task: int | None
+    moment: str
+    value: float
+
+
+def accuracy_matrix(rows: Iterable[MetricRow], scenario: str, rounds_per_task: int) -> list[list[float]]:
     """a[t][i] at the task ends, row 0 being the untrained model."""
-    by_rounds: dict[int, list[float]] = {}
-    for row in rows:
-        if row["metric"] == f"accuracy/{kind}":
-            trained = 0 if row["stage"] == "baseline" else row["round"] + 1
-            by_rounds[trained] = row["value"]
+    by_rounds = {row.trained: list(row.by_task) for row in rows if row.metric == f"{ACCURACY}{scenario}"}
     matrix: list[list[float]] = []
     while len(matrix) * rounds_per_task in by_rounds:
         matrix.append(by_rounds[len(matrix) * rounds_per_task])
     return matrix
 
 
-def collect_results(directory: Path) -> dict[str, Any]:
-    """Everything that results.json holds."""
-    plan, name = plan_of_run(directory)
-    rows = read_metrics(directory)
-    training, loader = plan["task_runner"]["settings"], plan["data_loader"]["settings"]
-    results: dict[str, Any] = {
-        "plan": name,
-        "method": training.get("method", "fedavg"),
-        "fedagem": training.get("fedagem", True),
-        "seed": loader["seed"],
-        "rounds": 1 + max((row["round"] for row in rows), default=-1),
-        "clients": len({row["client"] for row in rows} - {"federation"}),
-        "model": training["model"]["template"],
-        "seconds": sum(row["value"] for row in rows if row["metric"] == "seconds"),
-        "train_seconds": sum(row["value"] for row in rows if row["metric"] == "train_seconds"),
-        "client_seconds": sum(row["value"] for row in rows if row["metric"] in _CLIENT_SECONDS),
-        "refined_share": _mean([row["value"] for row in rows if row["metric"] == "refined_share"]),
-        "bytes": _bytes_per_client_and_round(rows),
-    }
-    return {**results, **_continual_metrics(rows, plan), **_detection_metrics(rows, plan)}
+def collect_results(directory: Path) -> Results:
+    """Derive the results from what the run has measured so far."""
+    plan, rows = plan_of_run(directory), read_metrics(directory)
+    return Results(
+        plan=plan.name,
+        method=plan.training.method,
+        fedagem=plan.training.fedagem,
+        seed=plan.seed,
+        rounds=1 + max((row.round for row in rows), default=-1),
+        clients=len({row.client for row in rows} - {FEDERATION}),
+        model=plan.training.model.template,
+        seconds=total(rows, SECONDS),
+        train_seconds=total(rows, TRAIN_SECONDS),
+        client_seconds=total(rows, TRAIN_SECONDS, BUFFER_GRADIENT_SECONDS),
+        refined_share=_mean_or_zero([row.value for row in rows if row.metric == REFINED_SHARE]),
+        bytes=_bytes_per_client_and_round(rows),
+        **_continual_metrics(rows, plan),
+        **_detection_metrics(rows, plan),
+    )
 
 
-def write_results(directory: Path) -> dict[str, Any]:
-    """Derive and write results.json."""
+def write_results(directory: Path) -> Results:
+    """Derive the results and write results.csv and results.json, each replaced as a whole.
+
+    results.json comes last: its rounds say whether a run is finished.
+    """
     results = collect_results(directory)
-    write_file(directory / "results.json", json.dumps(results, indent=2))
+    write_file(directory / "results.csv", csv_of(scalars(results)))
+    write_file(directory / "results.json", json.dumps(results.to_json(), indent=2))
     return results
 
 
-def write_final_results(directory: Path) -> dict[str, Any]:
-    """results.json of a run that has come to its end, with all of its rounds."""
+def write_final_results(directory: Path) -> Results:
+    """Write the results of a run that has come to its end; refuses a run without all of its rounds."""
     results = write_results(directory)
-    wanted = plan_of_run(directory)[0]["aggregator"]["settings"]["rounds_to_train"]
-    if results["rounds"] < wanted:
+    wanted = plan_of_run(directory).aggregator.rounds_to_train
+    if results.rounds < wanted:
         raise FedAGemError(
-            f"{directory / 'metrics.jsonl'} holds {results['rounds']} of {wanted} rounds although the run has ended: "
+            f"{directory / LOG_NAME} holds {results.rounds} of {wanted} rounds although the run has ended: "
             "its rows were lost; start it again in another folder (--out)."
         )
     return results
@@ -94,43 +172,72 @@ def rounds_in_results(directory: Path) -> int:
         return 0
 
 
-def _continual_metrics(rows: list[Row], plan: Plan) -> dict[str, Any]:
-    rounds_per_task = plan["data_loader"]["settings"].get("rounds_per_task")
-    metrics: dict[str, dict[str, Any]] = defaultdict(dict)
-    if rounds_per_task is None:
+def scalars(results: Results) -> list[Scalar]:
+    """Every number of the results, in the order of results.json."""
+    run = (results.plan, results.method, results.fedagem, results.seed)
+    return [Scalar(*run, name, scope, task, moment, value) for name, scope, task, moment, value in _numbers(results)]
+
+
+def csv_of(rows: Sequence[Scalar]) -> str:
+    """A heading and a line for each number, with full precision."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(column.name for column in dataclasses.fields(Scalar))
+    writer.writerows(dataclasses.astuple(row) for row in rows)
+    return text.getvalue()
+
+
+def _numbers(results: Results) -> Iterator[tuple[str, str, int | None, str, float]]:
+    """The name, scope, task, moment and value of each number."""
+    for name in ("rounds", "clients", "seconds", "train_seconds", "client_seconds", "refined_share"):
+        yield name, "", None, "", getattr(results, name)
+    for direction, value in results.bytes.items():
+        yield "bytes", direction, None, "", value
+    for scenario, matrix in results.accuracy_matrix.items():
+        for learned, accuracies in enumerate(matrix):
+            for task, accuracy in enumerate(accuracies, start=1):
+                yield "accuracy_matrix", scenario, task, f"after_task_{learned}", accuracy
+    for name in CONTINUAL_METRICS:
+        for scenario, score in getattr(results, name).items():
+            if score is not None:
+                yield name, scenario, None, "end", score
+    if results.shift_round is not None:
+        yield "shift_round", "", None, "", results.shift_round
+    for domain, by_moment in results.map_50.items():
+        for moment, level in by_moment.items():
+            yield "map_50", domain, None, moment, level
+
+
+def _continual_metrics(rows: Sequence[MetricRow], plan: Plan) -> dict[str, Any]:
+    if not isinstance(plan.data, StreamSettings):
         return {}
-    for kind in sorted({row["metric"].split("/")[1] for row in rows if row["metric"].startswith("accuracy/")}):
-        matrix = accuracy_matrix(rows, kind, rounds_per_task)
-        metrics["accuracy_matrix"][kind] = matrix
+    metrics: dict[str, dict[str, Any]] = defaultdict(dict)
+    for scenario in scenarios(rows):
+        matrix = accuracy_matrix(rows, scenario, plan.data.rounds_per_task)
+        metrics["accuracy_matrix"][scenario] = matrix
         if len(matrix) > 1:
             for metric, value in dataclasses.asdict(summarise(matrix)).items():
-                metrics[metric][kind] = value
+                metrics[metric][scenario] = value
     return dict(metrics)
 
 
-def _detection_metrics(rows: list[Row], plan: Plan) -> dict[str, Any]:
+def _detection_metrics(rows: Sequence[MetricRow], plan: Plan) -> dict[str, Any]:
     """mAP by domain, before and after the shift if an evaluation followed it; nothing if no mAP was measured."""
-    curves = {name: curve for name, curve in curves_of(rows).items() if name.startswith(MAP)}
+    curves = {name: curve for name, curve in curves_of(rows).items() if name.startswith(MAP_50)}
     last = last_evaluation([curves])
     if last is None:
         return {}
-    shift = shift_round(plan)
+    shift = plan.workload.shift_round
     divided = shift if shift is not None and last > shift else None
-    scores = {name.removeprefix(MAP): levels(name, curve, divided) for name, curve in curves.items()}
+    scores = {name.removeprefix(MAP_50): levels(name, curve, divided) for name, curve in curves.items()}
     return {"shift_round": shift, "map_50": scores}
 
 
-def _mean(values: list[float]) -> float:
-    """The mean, or 0 of nothing."""
+def _mean_or_zero(values: list[float]) -> float:
     return sum(values) / max(len(values), 1)
 
 
-def _bytes_per_client_and_round(rows: list[Row]) -> dict[str, float]:
-    """Mean bytes that one client downloads and uploads in one round."""
-    clients = {row["client"] for row in rows if row["metric"] == "bytes_up"}
-    rounds = {row["round"] for row in rows}
-    turns = max(len(clients) * len(rounds), 1)
-    return {
-        direction: sum(row["value"] for row in rows if row["metric"] == f"bytes_{direction}") / turns
-        for direction in ("down", "up")
-    }
+def _bytes_per_client_and_round(rows: Sequence[MetricRow]) -> dict[str, float]:
+    clients = {row.client for row in rows if row.metric == BYTES_UP}
+    turns = max(len(clients) * len({row.round for row in rows}), 1)
+    return {direction: total(rows, metric) / turns for direction, metric in (("down", BYTES_DOWN), ("up", BYTES_UP))}

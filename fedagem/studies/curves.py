@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fedagem.errors import PlanError
 from fedagem.learning.metrics import Matrix, average_accuracy, average_forgetting
-from fedagem.runs.metric_names import shown_name
+from fedagem.runs.metrics_log import shown_name
 from fedagem.settings import suggestion
 from fedagem.studies.comparison import mean_and_spread
 from fedagem.studies.runs import StudyRun

@@ -7,6 +7,7 @@ from typing import Any
 
 from fedagem.studies.runs import StudyRun
 from fedagem.tasks.data_folder import resolve_root
+from fedagem.tasks.settings import StreamSettings
 from fedagem.tasks.sources import load_source, missing_files
 
 
@@ -31,9 +32,9 @@ class StudyData:
 def data_of(runs: Sequence[StudyRun]) -> list[StudyData]:
     """The data sets of some runs, each once."""
     found: list[StudyData] = []
-    for loader in (run.plan["data_loader"]["settings"] for run in runs):
-        dataset = loader["dataset"]
-        data = StudyData(dataset, loader.get("root") or dataset, loader.get("dataset_settings", {}))
+    for stream in (run.plan.data for run in runs):
+        assert isinstance(stream, StreamSettings)
+        data = StudyData(stream.dataset, stream.root or stream.dataset, stream.dataset_settings)
         if data not in found:
             found.append(data)
     return found

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 import torch
 
 from fedagem.errors import FedAGemError
-from fedagem.learning.trainer import TrainingSettings, Worker
+from fedagem.learning.trainer import Worker
 from fedagem.plans.plan import Plan
-from fedagem.settings import parse_settings
 from fedagem.studies.runs import StudyRun
 from fedagem.tasks.settings import StreamSettings
 
@@ -45,10 +44,10 @@ class Estimator:
 
     def _cost(self, plan: Plan) -> float | None:
         """Seconds that one sample costs in training."""
-        dataset = plan["data_loader"]["settings"]["dataset"]
+        dataset = _stream(plan).dataset
         if dataset not in _SIZES:
             return None
-        key = repr((plan["task_runner"]["settings"]["model"], dataset))
+        key = repr((plan.training.model, dataset))
         if key not in self._costs:
             try:
                 self._costs[key] = _time_a_step(plan)
@@ -57,27 +56,30 @@ class Estimator:
         return self._costs[key]
 
 
+def _stream(plan: Plan) -> StreamSettings:
+    assert isinstance(plan.data, StreamSettings)
+    return plan.data
+
+
 def _samples(plan: Plan) -> float:
     """Samples that a run computes, in units of training steps."""
-    stream = parse_settings(StreamSettings, plan["data_loader"]["settings"], "data_loader.settings")
+    stream = _stream(plan)
     train, test, _ = _SIZES[stream.dataset]
     share = stream.tasks.count if stream.tasks.kind == "sequential" else 1
     per_class = stream.dataset_settings.get("per_class")
     if per_class:
         train, test = min(train, 10 * per_class), min(test, 10 * per_class)
-    per_round = plan["assigner"]["settings"].get("participation", {}).get("per_round") or stream.clients
+    per_round = plan.rounds.participation.per_round or stream.clients
     per_client = min(train / share / stream.clients, stream.samples_per_client or train)
     per_client = stream.asynchronous_samples or per_client
-    rounds = plan["aggregator"]["settings"]["rounds_to_train"]
-    learned: float = rounds * per_round * per_client * stream.epochs
+    learned: float = plan.aggregator.rounds_to_train * per_round * per_client * stream.epochs
     tested = (stream.tasks.count + 1) * stream.tasks.count * min(test / share, stream.test_samples or test)
-    method = plan["task_runner"]["settings"].get("method", "fedavg")
-    return learned * _METHOD_COST.get(method, 2) + tested * _FORWARD_COST
+    return learned * _METHOD_COST.get(plan.training.method, 2) + tested * _FORWARD_COST
 
 
 def _time_a_step(plan: Plan, batch: int = 32, steps: int = 3) -> float:
-    worker = Worker.build(parse_settings(TrainingSettings, plan["task_runner"]["settings"], "task_runner.settings"), 0)
-    shape = _SIZES[plan["data_loader"]["settings"]["dataset"]][2]
+    worker = Worker.build(plan.training, 0)
+    shape = _SIZES[_stream(plan).dataset][2]
     x = torch.zeros(batch, *shape, dtype=torch.uint8 if len(shape) == 3 else torch.float32)
     y = torch.zeros(batch, dtype=torch.int64)
     optimizer = worker.fresh_optimizer(0)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedagem.runs.metric_names import shown_name
+from fedagem.runs.metrics_log import shown_name
 from fedagem.studies.curves import Curve
 
 

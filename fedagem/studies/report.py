@@ -9,6 +9,7 @@ from fedagem.studies.plots import draw_curves
 from fedagem.studies.runs import StudyRun
 from fedagem.studies.study import Scale, Study
 from fedagem.studies.tables import csv_table, latex_tables, markdown_tables
+from fedagem.tasks.settings import StreamSettings
 
 
 def write_report(
@@ -65,13 +66,13 @@ def _one_of_each_part(study: Study, runs: Sequence[StudyRun], scales: Sequence[S
 
 def _settings(run: StudyRun, scale: Scale) -> str:
     """The facts that make numbers comparable."""
-    loader, training = run.plan["data_loader"]["settings"], run.plan["task_runner"]["settings"]
-    network = training["model"]["template"].rpartition(".")[2]
-    options = training["model"].get("settings")
+    data, training = run.plan.data, run.plan.training
+    assert isinstance(data, StreamSettings)
+    network, options = training.model.template.rpartition(".")[2], training.model.settings
     changed = ", ".join(f"`{path}={value}`" for path, value in scale.set.items()) or "nothing else"
     return (
-        f"- `{run.plan_name}`: network {network}{f' {options}' if options else ''}, {loader['clients']} clients, "
-        f"{loader['tasks']['count']} tasks, {loader['rounds_per_task']} rounds for each, E = {loader['epochs']}, "
-        f"learning rate {training['optimizer']['lr']}, batch {loader['batch_size']} (rows may differ in what they "
+        f"- `{run.plan.name}`: network {network}{f' {options}' if options else ''}, {data.clients} clients, "
+        f"{data.tasks.count} tasks, {data.rounds_per_task} rounds for each, E = {data.epochs}, "
+        f"learning rate {training.optimizer.lr:g}, batch {data.batch_size} (rows may differ in what they "
         f"vary). The scale changes {changed}."
     )

@@ -1,6 +1,5 @@
 """The runs behind a study: every variation, with and without Fed-A-GEM, for every seed."""
 
-import copy
 import json
 import re
 from dataclasses import dataclass
@@ -8,21 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from fedagem.errors import PlanError
-from fedagem.plans.plan import (
-    Plan,
-    change_plan,
-    check_plan,
-    check_sections,
-    digest_of,
-    load_plan,
-    set_in_plan,
-    set_rounds,
-    set_seed,
-)
+from fedagem.plans.checks import check_plan
+from fedagem.plans.plan import Plan
 from fedagem.runs.many_runs import Job
 from fedagem.runs.results import write_results
-from fedagem.studies.assignments import check_assignments
-from fedagem.studies.study import SIDES, Part, Row, Scale, Study, load_scale
+from fedagem.studies.study import SIDES, Part, Row, Scale, Study, check_assignments, load_scale
+from fedagem.tasks.settings import StreamSettings
 
 
 @dataclass(frozen=True)
@@ -38,14 +28,13 @@ class StudyRun:
     name: str
     """What its row and side are called in front of people."""
     seed: int
-    plan_name: str
     plan: Plan
     directory: Path
 
     @property
     def title(self) -> str:
         """What the run is called while it runs."""
-        return f"{self.plan_name}: {self.name}, seed {self.seed}"
+        return f"{self.plan.name}: {self.name}, seed {self.seed}"
 
     @property
     def finished(self) -> bool:
@@ -54,14 +43,14 @@ class StudyRun:
 
     def job(self) -> Job:
         """The run as work to be done."""
-        return Job(self.title, self.plan, self.plan_name, self.directory)
+        return Job(self.title, self.plan, self.plan, self.directory)
 
     def results(self) -> dict[str, Any]:
         """What a finished run has shown; a damaged file is derived again from what the run measured."""
         try:
             found: dict[str, Any] = json.loads((self.directory / "results.json").read_text(encoding="utf-8"))
         except ValueError:
-            return write_results(self.directory)
+            return write_results(self.directory).to_json()
         return found
 
 
@@ -73,7 +62,7 @@ def runs_of(
     runs = []
     for number, part in enumerate(study.parts):
         scale = load_scale(folder, part, scale_name)
-        plan_file = load_plan(folder / f"{part.plan}.yaml")
+        plan_file = Plan.load(folder / f"{part.plan}.yaml")
         for seed in range(seeds):
             for row in part.rows:
                 for side in SIDES:
@@ -81,7 +70,7 @@ def runs_of(
                         plan = resolve_plan(plan_file, row, side, scale, seed, assignments)
                         directory = out / "runs" / _directory_name(part, row, side, seed, plan)
                         name = part.name_of(row, side)
-                        runs.append(StudyRun(number, row.label, side, name, seed, part.plan, plan, directory))
+                        runs.append(StudyRun(number, row.label, side, name, seed, plan, directory))
     return runs
 
 
@@ -89,37 +78,41 @@ def resolve_plan(
     plan_file: Plan, row: Row, side: str, scale: Scale, seed: int, assignments: tuple[str, ...] = ()
 ) -> Plan:
     """The plan of one run: what the plan's file says, then the scale, then the row, then the command line."""
-    plan = copy.deepcopy(plan_file)
-    settings = {
-        **scale.set,
-        "task_runner.settings.method": row.method,
-        "task_runner.settings.method_settings": row.method_settings,
-        "task_runner.settings.fedagem": side == "with",
-        **row.set,
-    }
-    for path, value in settings.items():
-        set_in_plan(plan, path, copy.deepcopy(value))
-    loader = plan["data_loader"]["settings"]
-    usual = loader["rounds_per_task"]
-    loader["rounds_per_task"] = scale.rounds_per_task or usual
-    change_plan(plan, assignments)
-    check_sections(plan)
-    rounds_per_task, left = divmod(loader["rounds_per_task"], row.fewer_rounds)
+    data = _stream(plan_file)
+    plan = plan_file.changed(
+        {
+            **scale.set,
+            "task_runner.settings.method": row.method,
+            "task_runner.settings.method_settings": row.method_settings,
+            "task_runner.settings.fedagem": side == "with",
+            **row.set,
+            "data_loader.settings.rounds_per_task": scale.rounds_per_task or data.rounds_per_task,
+        },
+        assignments,
+    )
+    data = _stream(plan)
+    rounds_per_task, left = divmod(data.rounds_per_task, row.fewer_rounds)
     if left:
         raise PlanError(
-            f"data_loader.settings.rounds_per_task is {loader['rounds_per_task']}, but the row {row.label} runs "
+            f"data_loader.settings.rounds_per_task is {data.rounds_per_task}, but the row {row.label} runs "
             f"{row.fewer_rounds} times fewer: use a multiple of {row.fewer_rounds}, so that all rows learn as much."
         )
-    loader["rounds_per_task"] = usual
-    loader["epochs"] = loader.get("epochs", 1) * row.fewer_rounds
-    set_seed(plan, seed)
-    plan["aggregator"]["settings"]["rounds_to_train"] = usual * loader["tasks"]["count"]
-    set_rounds(plan, rounds_per_task * loader["tasks"]["count"])
+    plan = plan.changed(
+        {"data_loader.settings.epochs": data.epochs * row.fewer_rounds},
+        seed=seed,
+        rounds=rounds_per_task * data.tasks.count,
+    )
     check_plan(plan)
     return plan
 
 
+def _stream(plan: Plan) -> StreamSettings:
+    if not isinstance(plan.data, StreamSettings):
+        raise PlanError(f"a study needs the plan of a benchmark, but {plan.name} is a driving plan.")
+    return plan.data
+
+
 def _directory_name(part: Part, row: Row, side: str, seed: int, plan: Plan) -> str:
-    content = digest_of(plan)
+    content = plan.digest
     method = f"{row.method}+fedagem" if side == "with" else row.method
     return re.sub(r"[^\w+.-]", "_", f"{part.plan}-{method}-{content}-seed{seed}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from fedagem.runs.metric_names import shown_name
+from fedagem.runs.metrics_log import shown_name
 from fedagem.studies.comparison import Line
 from fedagem.studies.study import Figure
 

@@ -109,6 +109,6 @@ def test_the_walk_through_of_the_readme(aggregator_workspace: Path, tmp_path: Pa
     report = subprocess.run([FEDAGEM, "report", "."], cwd=here, capture_output=True, text=True, check=False)
     assert report.returncode == 0, report.stderr
     results = collect_results(here)
-    assert results["rounds"] == 5
-    assert results["clients"] == 2
-    assert len(results["accuracy_matrix"]["domain_il"]) == 6
+    assert results.rounds == 5
+    assert results.clients == 2
+    assert len(results.accuracy_matrix["domain_il"]) == 6

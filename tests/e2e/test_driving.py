@@ -3,14 +3,13 @@
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 import yaml
 
 from fedagem.plans.plan import load_plan
-from fedagem.runs.results import read_metrics
+from fedagem.runs.metrics_log import MetricRow, read_metrics
 
 FEDAGEM = str(Path(sys.executable).with_name("fedagem"))
 
@@ -49,8 +48,8 @@ def initial_model(run: Path) -> Path:
     return Path(load_plan(run / "plan" / "plan.yaml")["task_runner"]["settings"]["initial_model"])
 
 
-def values(rows: list[dict[str, Any]], metric: str, client: str) -> list[float]:
-    return [row["value"] for row in rows if row["metric"] == metric and row["client"] == client]
+def values(rows: list[MetricRow], metric: str, client: str) -> list[float]:
+    return [row.value for row in rows if row.metric == metric and row.client == client]
 
 
 @pytest.mark.timeout(900)

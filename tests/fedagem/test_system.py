@@ -81,7 +81,7 @@ import resource, sys, torch
 from fedagem.learning.trainer import Component, OptimizerSettings, TrainingSettings, Worker
 
 if sys.argv[1] == "training":
-    Worker.build(TrainingSettings(Component("models.mnist_cnn.SmallCNN"), OptimizerSettings(0.1)), seed=0)
+    Worker.build(TrainingSettings(Component(template="models.mnist_cnn.SmallCNN"), OptimizerSettings(0.1)), seed=0)
 torch.ones(2**24)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(20):

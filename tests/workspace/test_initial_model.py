@@ -40,7 +40,7 @@ def earlier(plan, tmp_path):
     ).get_tensor_dict()
     path = tmp_path / "last.safetensors"
     weights = {name: array for name, array in model.items() if not name.startswith("exchange/")}
-    write_model(path, weights, ModelDescription(Component("models.mnist_cnn.SmallCNN")))
+    write_model(path, weights, ModelDescription(network=Component(template="models.mnist_cnn.SmallCNN")))
     return model, path
 
 

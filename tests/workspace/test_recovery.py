@@ -155,6 +155,8 @@ def test_the_models_after_chosen_rounds_are_kept():
 def test_a_model_file_says_where_its_model_comes_from():
     run_all(make_clients(make_aggregator(NAMES, ROUNDS)))
     description = read_model(Path("save/last.safetensors")).description
-    assert description.network == Component("models.mnist_cnn.SmallCNN", {"classes": 10}), "with its defaults"
+    assert description.network == Component(template="models.mnist_cnn.SmallCNN", settings={"classes": 10}), (
+        "with its defaults"
+    )
     assert (description.plan, description.rounds) == ("test", ROUNDS)
     assert description.plan_digest == plan_digest(plan_of_run(Path())[0])

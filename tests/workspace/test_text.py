@@ -9,7 +9,7 @@ from openfl.federated import Plan
 from fedagem.files import read_state
 from fedagem.plans.plan import change_plan, load_plan, set_rounds
 from fedagem.runs.folder import create_run
-from fedagem.runs.results import read_metrics
+from fedagem.runs.metrics_log import read_metrics
 from src.simulate import build_federation, run_rounds
 from tests.support.tiny_encoder import FEATURES, save_tiny_encoder
 
@@ -38,13 +38,13 @@ def run(repository, tmp_path, monkeypatch):
 def test_topics_are_learned_from_features_and_remembered_as_features(run):
     rows = read_metrics(run)
     accuracy = {
-        kind: [row["value"] for row in rows if row["metric"] == f"accuracy/{kind}"] for kind in ("class_il", "task_il")
+        kind: [row.by_task for row in rows if row.metric == f"accuracy/{kind}"] for kind in ("class_il", "task_il")
     }
     assert [len(values) for values in accuracy.values()] == [6, 6], "before learning, and after each task"
-    losses = [row["value"] for row in rows if row["metric"] == "loss/classification"]
+    losses = [row.value for row in rows if row.metric == "loss/classification"]
     assert len(losses) == 10
     assert min(losses) < 0.69, "better than guessing one of two topics"
-    assert any(row["value"] > 0 for row in rows if row["metric"] == "refined_share")
+    assert any(row.value > 0 for row in rows if row.metric == "refined_share")
     [state] = (run / "local_state" / "client_1").glob("after_round_000004.state")
     slots = read_state(state)["buffer"]["slots"]
     assert slots["x"].dtype == torch.float32

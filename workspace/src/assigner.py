@@ -5,6 +5,7 @@ from typing import Any
 from openfl.component.assigner.assigner import Assigner
 
 from fedagem.errors import PlanError
+from fedagem.plans.federation import parse_tasks
 from fedagem.plans.rounds import RoundSettings, Stage
 from fedagem.settings import parse_settings, suggestion
 
@@ -19,12 +20,13 @@ class StagedAssigner(Assigner):  # type: ignore[misc]
         super().__init__(**settings)
 
     def define_task_assignments(self) -> None:
-        """Check the plan's stages; with the task group `evaluation` only the stages of the first round are run."""
+        """Check stages and tasks; with the task group `evaluation` only the stages of the first round are run."""
+        self._parsed = parse_tasks(self.tasks)
         for stage in self.stages:
             for task in stage.tasks:
-                if task not in self.tasks:
+                if task not in self._parsed:
                     path = f"assigner.settings.stages ({stage.name})"
-                    raise PlanError(f"{path} names the task {task!r}{suggestion(task, self.tasks)}")
+                    raise PlanError(f"{path} names the task {task!r}{suggestion(task, self._parsed)}")
         if self.is_task_group_evaluation():
             self.stages = [stage for stage in self.stages if stage.rounds == "first"]
         self.all_tasks_in_groups = [task for stage in self.stages for task in stage.tasks]
@@ -35,7 +37,7 @@ class StagedAssigner(Assigner):  # type: ignore[misc]
 
     def publishes(self, task: str) -> list[str]:
         """What the task sends to be averaged."""
-        return list(self.tasks[task].get("kwargs", {}).get("publishes", []))
+        return self._parsed[task].kwargs.publishes
 
     def participants(self, round_number: int) -> list[str]:
         """Who learns in a round, in the order in which results are summed."""

@@ -9,6 +9,7 @@ from openfl.transport.grpc.aggregator_client import AggregatorGRPCClient
 from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError
+from fedagem.plans.federation import parse_tasks
 from src.link import GrpcLink, Link, ResultRefusedError, StaleTaskError
 from src.task_results import MODEL, Array
 from src.tensor_store import KeepsTensorStore
@@ -21,6 +22,7 @@ class StagedCollaborator(KeepsTensorStore, Collaborator):  # type: ignore[misc]
 
     def __init__(self, connect_seconds: float = 60.0, retry_seconds: float = 600.0, **settings: Any) -> None:
         super().__init__(**{"use_delta_updates": False, **settings})
+        self._tasks = parse_tasks(self.task_config)
         self._missed: tuple[str, int] | None = None
         self.link: Link = self.client
         if isinstance(self.client, AggregatorGRPCClient):
@@ -61,11 +63,11 @@ class StagedCollaborator(KeepsTensorStore, Collaborator):  # type: ignore[misc]
 
     def do_task(self, task: str, round_number: int) -> dict[str, float]:
         """Run one task of the plan and send its result."""
-        spec = self.task_config[task]
-        arguments = spec.get("kwargs") or {}
-        wanted = self.task_runner.get_required_tensorkeys_for_function(spec["function"], **arguments)
+        chosen = self._tasks[task]
+        arguments = chosen.arguments
+        wanted = self.task_runner.get_required_tensorkeys_for_function(chosen.function, **arguments)
         inputs = {key.tensor_name: self._resolve(key, round_number) for key in wanted}
-        result, _ = getattr(self.task_runner, spec["function"])(
+        result, _ = getattr(self.task_runner, chosen.function)(
             col_name=self.collaborator_name, round_num=round_number, input_tensor_dict=inputs, **arguments
         )
         self.link.send(round_number, task, result)

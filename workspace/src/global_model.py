@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +13,7 @@ from openfl.protocols import utils
 from fedagem.errors import CorruptStateError
 from fedagem.files import read_state, write_file, write_state
 from fedagem.learning.model_file import SUFFIX, ModelDescription, write_model
-from fedagem.learning.trainer import TrainingSettings
-from fedagem.runs.folder import plan_digest, plan_of_run
-from fedagem.settings import parse_settings
+from fedagem.runs.folder import requested_plan
 from src.task_results import Array
 
 Model = Mapping[str, Array]
@@ -23,9 +21,11 @@ Model = Mapping[str, Array]
 
 def describe_model(directory: Path) -> ModelDescription:
     """What a run's model files say of the model besides its weights, from the run's plan."""
-    plan, name = plan_of_run(directory)
-    training = parse_settings(TrainingSettings, plan["task_runner"]["settings"], "task_runner.settings")
-    return ModelDescription(training.model, training.objective, name, plan_digest(plan)).completed()
+    plan = requested_plan(directory)
+    described = ModelDescription(
+        network=plan.training.model, objective=plan.training.objective, plan=plan.name, plan_digest=plan.digest
+    )
+    return described.completed()
 
 
 class Checkpoint:
@@ -102,7 +102,7 @@ class GlobalModel:
         self._write_model_file(path.with_suffix(SUFFIX), rounds, model)
 
     def _write_model_file(self, path: Path, rounds: int, model: Model) -> None:
-        write_model(path, model, replace(self.description, rounds=rounds))
+        write_model(path, model, self.description.model_copy(update={"rounds": rounds}))
 
 
 def _fingerprint(model: Model) -> str:

@@ -12,11 +12,13 @@ from openfl.interface import aggregator, collaborator, workspace
 from openfl.utilities.dataloading import initialize_minimal_dataloader
 from openfl.utilities.logging import setup_logger
 
+from fedagem.runs.folder import plan_of_run
+
 
 def initialise_model(plan: Plan) -> None:
     """Write the initial model that every collaborator starts from."""
     runner = plan.get_task_runner(initialize_minimal_dataloader(plan))
-    plan.save_model_to_state_file(runner.get_tensor_dict(), 0, plan.config["aggregator"]["settings"]["init_state_path"])
+    plan.save_model_to_state_file(runner.get_tensor_dict(), 0, plan_of_run(Path()).aggregator.init_state_path)
 
 
 def certify(address: str, collaborators: list[str]) -> None:
@@ -35,7 +37,7 @@ def main() -> None:
     setup_logger("warning")
     plan = Plan.parse(Path("plan/plan.yaml"), Path("plan/cols.yaml"), Path("plan/data.yaml"))
     initialise_model(plan)
-    certify(plan.config["network"]["settings"]["agg_addr"], plan.authorized_cols)
+    certify(plan_of_run(Path()).network.agg_addr, plan.authorized_cols)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from openfl.federated import Plan
 from openfl.utilities.dataloading import initialize_minimal_dataloader
 from openfl.utilities.logging import setup_logger
 
+from fedagem.runs.folder import plan_of_run
 from src.aggregator import StagedAggregator
 from src.collaborator import StagedCollaborator
 from src.link import Link, LocalLink
@@ -85,16 +86,16 @@ def _build_collaborators(
 
 
 def _build_collaborator(plan: Plan, name: str, runner: Any, link: Link) -> StagedCollaborator:
-    section = plan.config["collaborator"]
+    followed = plan_of_run(Path())
     collaborator: StagedCollaborator = Plan.build(
-        section["template"],
-        dict(section["settings"]),
+        followed.templates["collaborator"],
+        followed.collaborator.model_dump(),
         collaborator_name=name,
         aggregator_uuid=plan.aggregator_uuid,
         federation_uuid=plan.federation_uuid,
         client=link,
         task_runner=runner,
-        task_config=plan.config["tasks"],
+        task_config={task: chosen.model_dump(exclude_unset=True) for task, chosen in followed.tasks.items()},
         compression_pipeline=plan.get_tensor_pipe(),
         callbacks=[],
     )

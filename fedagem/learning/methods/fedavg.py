@@ -8,6 +8,8 @@ from fedagem.learning.methods.method import Method, Step
 class FedAvg(Method):
     """Learns from the current batch alone; its buffer serves Fed-A-GEM's g_ref and nothing else."""
 
+    replays = False
+
     def observe(self, learner: Learner, batch: Batch) -> Step:
         view = learner.augment(batch)
         losses = learner.backward(learner.losses(learner.logits(view), view))

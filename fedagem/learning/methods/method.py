@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fedagem.errors import PlanError
 from fedagem.learning.buffer import Batch
@@ -19,6 +20,9 @@ class Step:
 
 class Method(ABC):
     """A continual-learning method. It needs no task boundaries and never learns the task index."""
+
+    replays: ClassVar[bool] = True
+    """Whether it learns from its buffer; if not, `replay_batch` changes nothing."""
 
     def __init__(self, replay_batch: int = 32) -> None:
         if replay_batch < 1:

@@ -1,16 +1,25 @@
 """What a run has reported so far, read from its metrics.jsonl while it is being written."""
 
-import json
 import os
 from collections import defaultdict
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 from fedagem.plans.driving import DrivingSettings
 from fedagem.plans.rounds import RoundSettings
 from fedagem.runs.folder import plan_of_run
-from fedagem.runs.metric_names import shown_name
+from fedagem.runs.metrics_log import (
+    ACCURACY,
+    FEDERATION,
+    LOG_NAME,
+    LOSS,
+    MAP_50,
+    REFINED_SHARE,
+    SAMPLES,
+    TRAIN,
+    MetricRow,
+    shown_name,
+)
 
 
 class RunWatch:
@@ -18,7 +27,7 @@ class RunWatch:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._path = directory / "metrics.jsonl"
+        self._path = directory / LOG_NAME
         self._rounds: RoundSettings | None = None
         self._epochs, self._last = 1, 0
         self.counts = "samples × epochs"
@@ -29,7 +38,7 @@ class RunWatch:
         """What each client reported last, by metric."""
         self._scores: dict[str, float] = {}
         self.stage = "starting"
-        """What is under way: a row tells that its stage is over, and the plan which one follows."""
+        """What is under way: a row means that its stage is over, and the plan says which one follows."""
         self.rounds = 0
         """How many are over."""
 
@@ -46,7 +55,7 @@ class RunWatch:
         complete = fresh[: fresh.rfind(b"\n") + 1]
         self._position += len(complete)
         for line in complete.splitlines():
-            self._take(json.loads(line))
+            self._take(MetricRow.parse(line))
         return bool(complete)
 
     def scores(self) -> str:
@@ -56,29 +65,27 @@ class RunWatch:
     def summary(self) -> str:
         """Everything in one line: the stage, the clients' mean loss and refined share, the scores."""
         parts = [self.stage]
-        for metric, form in (("loss", "loss {:.3f}"), ("refined_share", "refined {:.0%}")):
+        for metric, form in ((LOSS, "loss {:.3f}"), (REFINED_SHARE, "refined {:.0%}")):
             if values := [facts[metric] for facts in self.clients.values() if metric in facts]:
                 parts.append(form.format(mean(values)))
         return "  ".join(filter(None, (*parts, self.scores())))
 
     def _start_over_if_replaced(self, status: os.stat_result) -> None:
-        """A restarted aggregator takes back the rows of the round that it repeats, by writing the file anew."""
+        """A restarted aggregator takes back the rows of the round that it repeats, by writing the file again."""
         if status.st_ino != self._file_number or status.st_size < self._position:
             self._file_number, self._position = status.st_ino, 0
             self.clients.clear()
             self._scores.clear()
 
-    def _take(self, row: dict[str, Any]) -> None:
-        metric, value = row["metric"], row["value"]
-        if metric.startswith("accuracy/"):
-            self._scores[metric] = sum(value) / len(value)
-        elif metric.startswith("map_50/"):
-            self._scores[metric] = value
-        elif row["stage"] == "train" and row["client"] != "federation":
-            if metric == "samples":
-                value = value / self._epochs + self.clients[row["client"]].get(metric, 0.0)
-            self.clients[row["client"]][metric] = value
-        self._go_on(int(row["round"]), row["stage"])
+    def _take(self, row: MetricRow) -> None:
+        if row.metric.startswith((ACCURACY, MAP_50)):
+            self._scores[row.metric] = row.value
+        elif row.stage == TRAIN and row.client != FEDERATION:
+            facts, value = self.clients[row.client], row.value
+            if row.metric == SAMPLES:
+                value = value / self._epochs + facts.get(SAMPLES, 0.0)
+            facts[row.metric] = value
+        self._go_on(row.round, row.stage)
 
     def _go_on(self, round_number: int, over: str) -> None:
         """Find what is under way now that a stage is over; rows of a stage come all at once, at its end."""

@@ -142,7 +142,7 @@ def test_a_model_file_cannot_name_just_any_class(tmp_path, drive, model, command
     with safe_open(model, "np") as file:
         weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     settings = {"command": f"touch {tmp_path / 'harm'}"}
-    write_model(model, weights, ModelDescription(Component("os.system", settings)))
+    write_model(model, weights, ModelDescription(network=Component(template="os.system", settings=settings)))
     arguments = [drive, "--out", tmp_path / "o"] if command == "detect" else ["--snippets", drive]
     assert refused(run(command, *arguments, "--model", model), "'os.system', which is not part of this project")
     allowed = run(command, *arguments, "--model", model, "--allow", "os")

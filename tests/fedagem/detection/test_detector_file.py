@@ -101,7 +101,9 @@ def write_run(directory, model, template="models.tiny_yolo.TinyYolo", **settings
     network = Component(template, {**CONFIG.to_settings(), **settings})
     path = directory / "save" / "last.safetensors"
     arrays = {name: value.numpy() for name, value in model.state_dict().items()}
-    write_model(path, arrays, ModelDescription(network, objective, "carla", rounds=3).completed())
+    write_model(
+        path, arrays, ModelDescription(network=network, objective=objective, plan="carla", rounds=3).completed()
+    )
     return path
 
 
@@ -117,10 +119,12 @@ def test_the_model_of_a_federation_needs_nothing_but_its_file(tmp_path, model):
 def test_a_run_that_began_with_published_weights_does_not_need_them_again(tmp_path):
     model = TinyYolo(CONFIG.classes, CONFIG.anchors, CONFIG.input_size)
     settings = {name: value for name, value in CONFIG.to_settings().items() if name != "width"}
-    network = Component("models.darknet_weights.pretrained_tiny_yolo", {**settings, "weights": "gone.weights"})
+    network = Component(
+        template="models.darknet_weights.pretrained_tiny_yolo", settings={**settings, "weights": "gone.weights"}
+    )
     objective = Component(OBJECTIVE, {"anchors": settings["anchors"]})
     arrays = {name: value.numpy() for name, value in model.state_dict().items()}
-    write_model(tmp_path / "m.safetensors", arrays, ModelDescription(network, objective).completed())
+    write_model(tmp_path / "m.safetensors", arrays, ModelDescription(network=network, objective=objective).completed())
     assert same(load_detector(tmp_path / "m.safetensors").model, model)
 
 
@@ -136,6 +140,8 @@ def test_a_damaged_federation_model_is_refused(tmp_path, model):
 def test_another_kind_of_model_is_refused(tmp_path):
     network = SmallCNN()
     arrays = {name: value.numpy() for name, value in network.state_dict().items()}
-    write_model(tmp_path / "m.safetensors", arrays, ModelDescription(Component("models.mnist_cnn.SmallCNN")))
+    write_model(
+        tmp_path / "m.safetensors", arrays, ModelDescription(network=Component(template="models.mnist_cnn.SmallCNN"))
+    )
     with pytest.raises(DataError, match=r"holds 'models\.mnist_cnn\.SmallCNN', which is not a detector"):
         load_detector(tmp_path / "m.safetensors")

@@ -14,8 +14,8 @@ from fedagem.learning.model_file import ModelDescription, read_model, write_mode
 from fedagem.learning.trainer import Component
 from models.mnist_cnn import SmallCNN
 
-NETWORK = Component("models.mnist_cnn.SmallCNN", {"classes": 4})
-DESCRIPTION = ModelDescription(NETWORK, plan="digits", plan_digest="0123456789", rounds=7)
+NETWORK = Component(template="models.mnist_cnn.SmallCNN", settings={"classes": 4})
+DESCRIPTION = ModelDescription(network=NETWORK, plan="digits", plan_digest="0123456789", rounds=7)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_the_same_model_gives_the_same_bytes(path, network):
 def test_defaults_are_written_down_and_the_file_that_training_began_with_is_not():
     template = "models.darknet_weights.pretrained_tiny_yolo"
     chosen = Component(template, {"weights": "tiny-yolo-voc.weights", "classes": ["car"]})
-    completed = ModelDescription(chosen).completed().network.settings
+    completed = ModelDescription(network=chosen).completed().network.settings
     assert completed["input_size"] == (416, 416)
     assert len(completed["anchors"]) == 5
     assert completed["weights"] is None
@@ -185,6 +185,8 @@ def test_a_package_can_be_allowed(path, tmp_path, monkeypatch):
 def test_a_function_that_makes_a_network_is_built(tmp_path):
     from models.resnet_cifar import resnet18_cifar
 
-    description = ModelDescription(Component("models.resnet_cifar.resnet18_cifar", {"classes": 3, "width": 4}))
+    description = ModelDescription(
+        network=Component(template="models.resnet_cifar.resnet18_cifar", settings={"classes": 3, "width": 4})
+    )
     write_model(tmp_path / "m.safetensors", arrays(resnet18_cifar(3, 4)), description)
     assert read_model(tmp_path / "m.safetensors").build_network()(torch.rand(1, 3, 32, 32)).shape == (1, 3)

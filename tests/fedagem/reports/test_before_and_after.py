@@ -1,31 +1,15 @@
 """The example frames of a run's page are frames that the run was scored on."""
 
-import json
 import shutil
 
-import cv2
-import numpy as np
 import pytest
 import yaml
 
 from fedagem.detection.detector_file import save_detector
 from fedagem.errors import DataError
 from fedagem.reports.before_and_after import before_and_after
-from models.tiny_yolo import TinyYolo, TinyYoloConfig
-
-CONFIG = TinyYoloConfig(classes=("vehicle",), anchors=((0.5, 0.5), (2.0, 1.0)), input_size=(96, 64), width=0.05)
-
-
-def write_drive(folder, first, count):
-    """So many frames, numbered from `first`, each with a vehicle."""
-    folder.mkdir(parents=True)
-    images = []
-    for number in range(first, first + count):
-        cv2.imwrite(str(folder / f"{number}.png"), np.zeros((64, 96, 3), dtype=np.uint8))
-        images.append({"id": number, "file_name": f"{number}.png", "width": 96, "height": 64, "frame": number})
-    boxes = [{"id": i["id"], "image_id": i["id"], "category_id": 1, "bbox": [20, 20, 40, 24]} for i in images]
-    document = {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "vehicle"}]}
-    (folder / "annotations.json").write_text(json.dumps(document))
+from models.tiny_yolo import TinyYolo
+from tests.support.finished_runs import CONFIG, write_drive
 
 
 @pytest.fixture

@@ -7,113 +7,32 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import cv2
 import pytest
 import yaml
 from rich.console import Console
 
-from fedagem.detection.detector_file import save_detector
+from fedagem.plans.driving import DriveSettings
 from fedagem.plans.plan import load_plan
-from fedagem.reports.comparison import comparison_table, summarise_comparison
 from fedagem.reports.page import write_page
 from fedagem.reports.setting import setting_of
+from fedagem.reports.summary import Summary, summarise_runs
+from fedagem.reports.tables import comparison_table
 from fedagem.reports.tensorboard import write_tensorboard
-from models.tiny_yolo import TinyYolo
-from tests.fedagem.reports.test_before_and_after import CONFIG, write_drive
-
-
-def make_run(directory: Path, method: str, losses_after_shift: float, rounds: int = 6, seed: int = 0) -> Path:
-    """A finished driving run as far as its page is concerned: plan and metrics."""
-    plan = {
-        "aggregator": {"settings": {"rounds_to_train": rounds}},
-        "data_loader": {
-            "settings": {
-                "seed": seed,
-                "vehicles": ["vehicle_1", "vehicle_2"],
-                "seconds_per_round": 10,
-                "snippets": {
-                    "vehicle_1": [{"paths": ["a"]}],
-                    "vehicle_2": [{"paths": ["a"]}, {"paths": ["b"], "from_round": 4}],
-                },
-            }
-        },
-        "task_runner": {
-            "settings": {
-                "method": method,
-                "fedagem": method == "der",
-                "model": {"template": "models.tiny_yolo.TinyYolo"},
-                "buffer": {"capacity": 200 if method == "der" else 0},
-                "optimizer": {"lr": 0.01},
-            }
-        },
-    }
-    rows = []
-    for number in range(rounds):
-        city = 0.1 * (number + 1) - (losses_after_shift if number >= 4 else 0)
-        for metric, value in (("map_50/city", city), ("map_50/highway", 0.05 * number), ("map_50/all", city / 2)):
-            rows.append({"round": number, "stage": "evaluate", "client": "vehicle_1", "metric": metric, "value": value})
-        rows.append({"round": number, "stage": "train", "client": "federation", "metric": "seconds", "value": 2.5})
-        rows.append({"round": number, "stage": "train", "client": "vehicle_1", "metric": "bytes_up", "value": 2**20})
-    return write_run(directory, plan, rows)
-
-
-def make_task_run(directory: Path, method: str, second_half: float) -> Path:
-    """A run over two tasks of two rounds each; `second_half` is what the second leaves of the first."""
-    plan = {
-        "aggregator": {"settings": {"rounds_to_train": 4}},
-        "data_loader": {"settings": {"seed": 0, "clients": 3, "rounds_per_task": 2, "tasks": {"count": 2}}},
-        "task_runner": {
-            "settings": {"method": method, "fedagem": False, "model": {"template": "m.CNN"}, "optimizer": {"lr": 0.1}}
-        },
-    }
-    rows = [
-        {"round": number, "stage": stage, "client": "federation", "metric": "accuracy/domain_il", "value": value}
-        for number, stage, value in (
-            (0, "baseline", [0.1, 0.1]),
-            (1, "evaluate", [0.9, 0.2]),
-            (3, "evaluate", [second_half, 0.8]),
-        )
-    ]
-    return write_run(directory, plan, rows)
-
-
-def write_run(directory: Path, plan: dict[str, Any], rows: list[dict[str, Any]]) -> Path:
-    (directory / "plan").mkdir(parents=True)
-    (directory / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan))
-    (directory / "plan" / "name").write_text("<carla & friends>\n")
-    (directory / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return directory
+from tests.support.finished_runs import add_pictures, change_plan_of, make_driving_run, make_task_run, write_drive
 
 
 def shown_table(runs: list[Path]) -> str:
     """What the terminal says of a comparison."""
     console = Console(width=250, file=io.StringIO(), record=True)
-    console.print(comparison_table(summarise_comparison(runs)))
+    console.print(comparison_table(summarise_runs(runs)))
     return console.export_text()
-
-
-def change_plan_of(run: Path, section: str, **settings: Any) -> None:
-    """Put settings into a section of the frozen plan of a run."""
-    frozen = run / "plan" / "plan.yaml"
-    plan = yaml.safe_load(frozen.read_text())
-    plan.setdefault(section, {}).setdefault("settings", {}).update(settings)
-    frozen.write_text(yaml.safe_dump(plan))
-
-
-def add_pictures(run: Path, drives: Path) -> None:
-    """Let a run have a last model, and frames that it was evaluated on."""
-    save_detector(TinyYolo.of(CONFIG), run / "save" / "last.safetensors")
-    change_plan_of(
-        run, "task_runner", model={"template": "models.tiny_yolo.TinyYolo", "settings": CONFIG.to_settings()}
-    )
-    change_plan_of(run, "data_loader", evaluation={"paths": {"city": [str(drives)]}})
 
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
-    runs = [make_run(tmp_path / "fedavg", "fedavg", 0.3), make_run(tmp_path / "der", "der", 0.0)]
+    runs = [make_driving_run(tmp_path / "fedavg", "fedavg", 0.3), make_driving_run(tmp_path / "der", "der", 0.0)]
     write_drive(tmp_path / "drives" / "short", 1, 4)
     for run in runs:
         add_pictures(run, tmp_path / "drives")
@@ -152,14 +71,14 @@ def test_the_page_tells_what_was_lost(page: Path) -> None:
 def test_a_loss_counts_if_it_is_larger_than_the_spread_of_the_seeds(
     tmp_path: Path, losses: tuple[float, float], verdict: str
 ) -> None:
-    runs = [make_run(tmp_path / f"{seed}", "fedavg", loss, seed=seed) for seed, loss in enumerate(losses)]
+    runs = [make_driving_run(tmp_path / f"{seed}", "fedavg", loss, seed=seed) for seed, loss in enumerate(losses)]
     text = write_page(runs, tmp_path / "report.html").read_text()
     assert f"fedavg: {verdict}" in text
     assert "single seed" not in text
 
 
 def test_the_answer_is_about_the_domain_that_vehicles_begin_in(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", "fedavg", 0.3)
+    run = make_driving_run(tmp_path / "run", "fedavg", 0.3)
     change_plan_of(run, "data_loader", domains=["highway", "city"])
     text = write_page([run], tmp_path / "report.html").read_text()
     assert "fedavg: mAP@0.5 highway ends 0.125 above" in text
@@ -170,7 +89,7 @@ def test_what_came_before_the_rounds_is_among_the_costs(tmp_path: Path) -> None:
     for name, seconds in (("drive", 95.4), ("evaluation", 60.2), ("first-region", 40.0)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "recording.json").write_text(json.dumps({"wall_seconds": seconds}))
-    warm_up, run = make_run(tmp_path / "warm-up", "fedavg", 0.0), make_run(tmp_path / "run", "fedavg", 0.0)
+    warm_up, run = (make_driving_run(tmp_path / name, "fedavg", 0.0) for name in ("warm-up", "run"))
     change_plan_of(
         warm_up, "data_loader", snippets={"vehicle_1": [{"paths": [str(tmp_path / "first-region" / "vehicle_1")]}]}
     )
@@ -187,22 +106,49 @@ def test_what_came_before_the_rounds_is_among_the_costs(tmp_path: Path) -> None:
     assert "are not in these times: first-region 40 s, warm-up 15 s, drive 95 s, evaluation 60 s." in text
 
 
-def test_the_setting_of_a_drive_is_told(repository: Path) -> None:
+def test_the_setting_of_a_drive_is_shown(repository: Path) -> None:
     der = load_plan(repository / "plan" / "carla_demo.yaml")
-    summary = {"shift_round": 4, "shift_reached": True, "seeds": [0]}
-    told = setting_of([der], "carla_demo", summary)
-    assert told["frames from"] == "the embedded simulator"
-    assert told["seed of the drive"] == "11"
-    assert told["evaluated on"] == "about 300 frames each of city and highway: 3 x 100 s of driving"
-    assert told["method's settings"] == "replay batch 8, coefficient 2"
-    assert told["samples of a buffer gradient"] == "32"
+    summary = Summary(4, True, 10, [0], methods={}, tasks={})
+    shown = setting_of([der], "carla_demo", summary)
+    assert shown["frames from"] == "the embedded simulator"
+    assert shown["seed of the drive"] == "11"
+    assert shown["evaluated on"] == "about 300 frames each of city and highway: 3 x 100 s of driving"
+    assert shown["method's settings"] == "replay batch 8, coefficient 2"
+    assert shown["samples of a buffer gradient"] == "32"
     server = load_plan(repository / "plan" / "carla.yaml")
     server["carla"] |= {"simulator": None, "host": "far", "port": 2000, "town": "Town04"}
     assert setting_of([server], "carla", summary)["frames from"] == "CARLA at far:2000, Town04"
     recorded = load_plan(repository / "plan" / "carla_snippets.yaml")
-    told = setting_of([recorded], "carla_snippets", summary)
-    assert "carla_snippets/Town04" in told["frames from"]
-    assert told["evaluated on"].endswith("highway: carla_snippets/Town04 (only frames kept out of training)")
+    shown = setting_of([recorded], "carla_snippets", summary)
+    assert "carla_snippets/Town04" in shown["frames from"]
+    assert shown["evaluated on"].endswith("highway: carla_snippets/Town04 (only frames kept out of training)")
+
+
+def test_a_replay_batch_is_shown_for_methods_that_replay(tmp_path: Path) -> None:
+    runs = [make_driving_run(tmp_path / method, method, 0.0) for method in ("fedavg", "der")]
+    for run in runs:
+        change_plan_of(run, "task_runner", method_settings={"replay_batch": 8})
+    text = write_page(runs, tmp_path / "report.html").read_text()
+    assert "<dd>replay batch 8 (der + Fed-A-GEM)</dd>" in text
+    assert "replay batch" not in write_page(runs[:1], tmp_path / "report.html").read_text()
+
+
+def test_regions_that_a_plan_leaves_to_the_default_are_those_that_are_driven(repository: Path) -> None:
+    plan = load_plan(repository / "plan" / "carla_demo.yaml")
+    summary = Summary(4, True, 10, [0], methods={}, tasks={})
+    del plan["driving"]["evaluation_regions"]
+    default = " and ".join(DriveSettings(evaluation_seconds=1).evaluation_regions)
+    assert f"frames each of {default}:" in setting_of([plan], "carla_demo", summary)["evaluated on"]
+    plan["driving"]["evaluation_regions"] = ["harbour", "bridge", "dock"]
+    assert "frames each of harbour and bridge and dock:" in setting_of([plan], "x", summary)["evaluated on"]
+
+
+def test_what_a_plan_is_made_of_cannot_become_markup(tmp_path: Path) -> None:
+    run = make_driving_run(tmp_path / "<b>run", "fedavg", 0.3)
+    change_plan_of(run, "data_loader", domains=["<i>city", 'high"way'], vehicles=["<u>"])
+    text = write_page([run], tmp_path / "report.html").read_text()
+    assert "from &lt;i&gt;city to high&#34;way: does the federation forget &lt;i&gt;city?</h1>" in text
+    assert not re.search("<(b|i|u)>", text)
 
 
 def test_frames_that_are_on_another_machine_are_missed_in_a_sentence(page: Path, tmp_path: Path) -> None:
@@ -222,14 +168,14 @@ def test_what_belongs_to_one_method_is_not_shown_as_everybodys(page: Path) -> No
 def test_bands_and_spreads_are_explained_where_there_are_several_seeds(page: Path, tmp_path: Path) -> None:
     explained = "bands reach from the lowest seed to the highest; ± in the tables is a standard deviation"
     assert explained not in page.read_text()
-    runs = [make_run(tmp_path / f"seed{seed}", "der", 0.1 * seed, seed=seed) for seed in range(2)]
+    runs = [make_driving_run(tmp_path / f"seed{seed}", "der", 0.1 * seed, seed=seed) for seed in range(2)]
     assert explained in write_page(runs, tmp_path / "seeds.html").read_text()
     assert "mean ± standard deviation over the seeds 0, 1; the shift is at round 4; mAP is" in shown_table(runs)
 
 
 @pytest.mark.parametrize("rounds", [3, 4])
 def test_a_shift_that_no_evaluation_follows_was_not_reached(tmp_path: Path, rounds: int) -> None:
-    runs = [make_run(tmp_path / method, method, 0.3, rounds=rounds) for method in ("fedavg", "der")]
+    runs = [make_driving_run(tmp_path / method, method, 0.3, rounds=rounds) for method in ("fedavg", "der")]
     sentence = f"he shift at round 4 was not reached: the last evaluation is after {rounds} rounds"
     text = write_page(runs, tmp_path / "report.html").read_text()
     assert f"T{sentence}. So there is nothing to say yet" in text
@@ -289,7 +235,7 @@ def test_a_browser_shows_the_page_without_errors_or_requests(page: Path, tmp_pat
 @pytest.mark.parametrize(("medium", "width"), [("screen", 390), ("print", 718)])
 def test_every_table_and_every_panel_fits_on_a_phone_and_on_paper(tmp_path: Path, medium: str, width: int) -> None:
     runs = [
-        make_run(tmp_path / f"{method}-seed{seed}", method, 0.1 * seed, seed=seed)
+        make_driving_run(tmp_path / f"{method}-seed{seed}", method, 0.1 * seed, seed=seed)
         for method in ("fedavg", "der")
         for seed in range(3)
     ]
@@ -315,7 +261,7 @@ def test_every_table_and_every_panel_fits_on_a_phone_and_on_paper(tmp_path: Path
 def test_tensorboard_reads_what_is_written_beside_the_page(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    run = make_run(tmp_path / "run", "der", 0.0)
+    run = make_driving_run(tmp_path / "run", "der", 0.0)
     for _ in range(2):
         events = EventAccumulator(str(write_tensorboard(run)))
     events.Reload()

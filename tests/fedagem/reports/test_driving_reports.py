@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from fedagem.cli.finish import finish_run
 from fedagem.cli.main import main
 from fedagem.runs.results import collect_results
-from tests.fedagem.reports.test_report_page import make_run, make_task_run
+from tests.support.finished_runs import make_driving_run, make_task_run
 
 
 def named(run, name):
@@ -35,9 +35,9 @@ def cells(output, label):
 
 
 def test_results_hold_map_by_domain_and_moment(tmp_path):
-    results = collect_results(make_run(tmp_path / "run", "fedavg", 0.3))
-    assert results["shift_round"] == 4
-    assert results["map_50"] == {
+    results = collect_results(make_driving_run(tmp_path / "run", "fedavg", 0.3))
+    assert results.shift_round == 4
+    assert results.map_50 == {
         "city": {"before": pytest.approx(0.3), "after": pytest.approx(0.25)},
         "highway": {"before": pytest.approx(0.1), "after": pytest.approx(0.225)},
         "all": {"before": pytest.approx(0.15), "after": pytest.approx(0.125)},
@@ -45,17 +45,18 @@ def test_results_hold_map_by_domain_and_moment(tmp_path):
 
 
 def test_a_run_that_did_not_reach_its_shift_has_only_an_end(tmp_path):
-    results = collect_results(make_run(tmp_path / "run", "fedavg", 0.3, rounds=4))
-    assert results["map_50"]["city"] == {"end": pytest.approx(0.3)}
+    results = collect_results(make_driving_run(tmp_path / "run", "fedavg", 0.3, rounds=4))
+    assert results.map_50["city"] == {"end": pytest.approx(0.3)}
 
 
 def test_runs_over_tasks_have_no_map(tmp_path):
-    assert "map_50" not in collect_results(make_task_run(tmp_path / "run", "der", 0.5))
+    content = collect_results(make_task_run(tmp_path / "run", "der", 0.5)).to_json()
+    assert not {"map_50", "shift_round"} & content.keys()
 
 
 def test_a_driving_run_ends_with_its_map(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    run = named(make_run(tmp_path / "run", "fedavg", 0.3), "demo")
+    run = named(make_driving_run(tmp_path / "run", "fedavg", 0.3), "demo")
     finish_run(run)
     output = capsys.readouterr().out
     assert "demo: before and after the shift" in output
@@ -66,7 +67,7 @@ def test_a_driving_run_ends_with_its_map(tmp_path, capsys, monkeypatch):
 
 
 def test_driving_runs_are_reported_with_their_spread_over_seeds(tmp_path, report):
-    runs = [named(make_run(tmp_path / f"{seed}", "der", 0.1 * seed, seed=seed), "demo") for seed in range(2)]
+    runs = [named(make_driving_run(tmp_path / f"{seed}", "der", 0.1 * seed, seed=seed), "demo") for seed in range(2)]
     output = report(*runs)
     assert cells(output, "der + Fed-A-GEM")[3:5] == ["0.300 ± 0.000", "0.500 ± 0.071"]
     assert "Acc" not in output
@@ -74,15 +75,15 @@ def test_driving_runs_are_reported_with_their_spread_over_seeds(tmp_path, report
 
 
 def test_driving_plans_and_benchmarks_have_tables_of_their_own(tmp_path, report):
-    runs = [named(make_run(tmp_path / name, "der", 0.1), name) for name in ("short", "long")]
+    runs = [named(make_driving_run(tmp_path / name, "der", 0.1), name) for name in ("short", "long")]
     output = report(*runs, named(make_task_run(tmp_path / "tasks", "fedavg", 0.4), "digits"))
     for words in ("short: before", "long: before", "Acc", "digits", "short-map.png", "long-map.png", "domain_il.png"):
         assert words in output
 
 
 def test_a_run_that_has_not_begun_is_left_out(tmp_path, report):
-    ready = named(make_run(tmp_path / "runs" / "ready", "der", 0.1), "demo")
-    begun = make_run(tmp_path / "runs" / "fresh", "fedavg", 0.1)
+    ready = named(make_driving_run(tmp_path / "runs" / "ready", "der", 0.1), "demo")
+    begun = make_driving_run(tmp_path / "runs" / "fresh", "fedavg", 0.1)
     (begun / "metrics.jsonl").unlink()
     output = report("runs")
     assert "left out runs/fresh: it has no metrics.jsonl" in output
@@ -94,7 +95,7 @@ def test_a_run_that_has_not_begun_is_left_out(tmp_path, report):
 
 
 def test_a_run_made_by_hand_gets_its_page(tmp_path, report, monkeypatch):
-    run = make_run(tmp_path / "workspace", "der", 0.1)
+    run = make_driving_run(tmp_path / "workspace", "der", 0.1)
     (run / "plan" / "name").unlink()
     monkeypatch.chdir(run)
     assert "wrote report/report.html" in report(".")
@@ -105,7 +106,7 @@ def test_a_run_made_by_hand_gets_its_page(tmp_path, report, monkeypatch):
 
 def test_every_plan_gets_a_page(tmp_path, report):
     for name in ("short", "long"):
-        named(make_run(tmp_path / "runs" / name, "der", 0.1), name)
+        named(make_driving_run(tmp_path / "runs" / name, "der", 0.1), name)
     output = report("runs")
     for name in ("short", "long"):
         assert f"wrote report/{name}-report.html" in output
