@@ -42,13 +42,9 @@ def check_drive(plan: dict[str, Any]) -> None:
 
 
 def _fleet(section: dict[str, Any]) -> CarlaSettings:
-    from carla_bridge.config.plan_file import parse_config
-    from carla_bridge.errors import ConfigError
+    from carla_bridge.config.section import CarlaSettings
 
-    try:
-        return parse_config(section)
-    except ConfigError as problem:
-        raise PlanError(f"{problem}.") from problem
+    return parse_settings(CarlaSettings, section, "carla")
 
 
 def _check_vehicles(fleet: CarlaSettings, wanted: Collection[str]) -> None:
