@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any
+from typing import Any, cast
 
 import carla
 import psutil
@@ -112,13 +112,13 @@ class Rig:
     """An RGB and an instance camera at the same place of a vehicle."""
 
     def __init__(self, world: carla.World, car: carla.Vehicle, size: tuple[int, int]) -> None:
-        self._sensors = []
+        self._sensors: list[carla.Sensor] = []
         for kind in ("rgb", "instance_segmentation"):
             blueprint = world.get_blueprint_library().find(f"sensor.camera.{kind}")
             blueprint.set_attribute("image_size_x", str(size[0]))
             blueprint.set_attribute("image_size_y", str(size[1]))
             mount = carla.Transform(carla.Location(x=1.2, z=1.6))
-            self._sensors.append(world.spawn_actor(blueprint, mount, attach_to=car))
+            self._sensors.append(cast(carla.Sensor, world.spawn_actor(blueprint, mount, attach_to=car)))
         self._queues: list[queue.Queue[Any]] = []
         self.listen()
 
@@ -145,28 +145,31 @@ def populate(client: carla.Client, world: carla.World) -> list[carla.Vehicle]:
     models = sorted(library.filter("vehicle.*"), key=lambda blueprint: blueprint.id)
     manager = client.get_trafficmanager()
     places = world.get_map().get_spawn_points()
+    future: Any = command.FutureActor  # the stubs do not know that it stands for an actor
     batch = [
         command.SpawnActor(models[number % len(models)], place).then(
-            command.SetAutopilot(command.FutureActor, True, manager.get_port())
+            command.SetAutopilot(future, True, manager.get_port())
         )
         for number, place in enumerate(places[: VEHICLES + 10])
     ]
     ids = [answer.actor_id for answer in client.apply_batch_sync(batch, False) if not answer.error]
     client.apply_batch_sync([command.DestroyActor(number) for number in ids[VEHICLES:]], False)
     pedestrians = list(library.filter("walker.pedestrian.*"))
-    walkers: list[carla.Walker] = []
+    walkers: list[carla.Actor] = []
     while len(walkers) < WALKERS:
-        place = carla.Transform(world.get_random_location_from_navigation() + carla.Location(z=1.0))
+        above = cast(carla.Location, world.get_random_location_from_navigation() + carla.Location(z=1.0))
+        place = carla.Transform(above)
         walker = world.try_spawn_actor(pedestrians[len(walkers)], place)
         if walker is not None:
             walkers.append(walker)
     world.tick()
     for walker in walkers:
-        control = world.spawn_actor(library.find("controller.ai.walker"), carla.Transform(), walker)
+        spawned = world.spawn_actor(library.find("controller.ai.walker"), carla.Transform(), walker)
+        control = cast(carla.WalkerAIController, spawned)
         control.start()
         control.go_to_location(world.get_random_location_from_navigation())
     world.tick()
-    return [world.get_actor(number) for number in ids[:VEHICLES]]
+    return [cast(carla.Vehicle, world.get_actor(number)) for number in ids[:VEHICLES]]
 
 
 def family(server: psutil.Process) -> list[psutil.Process]:

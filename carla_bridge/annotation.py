@@ -1,7 +1,7 @@
-"""Boxes from an instance-segmentation image: tight around what is visible, true under occlusion.
+"""Makes boxes from an instance-segmentation image, tight around the visible part of each object.
 
-The image is compressed into runs of equal pixels along its rows first; a frame has a hundred thousand pixels
-but only a few thousand runs, so grouping and sorting cost almost nothing.
+The image is first compressed into runs of equal pixels along its rows; a frame has a hundred thousand pixels but only
+a few thousand runs, so grouping and sorting cost almost nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,11 +36,11 @@ class _Runs:
 class Annotator:
     """Turns instance masks into boxes with the labels of `tags`, in its order.
 
-    A rider's pixels count as part of the two-wheeler with the same id, unless `tags` makes riders a class of
-    their own; a rider whose two-wheeler is wholly hidden gives no box. Vehicles that belong to the map are in
-    the mask without being actors; they look like any other vehicle and are kept, unless `keep_parked` is
-    false. Pixels with id 0 belong to no instance and give no box. Objects of the classes in `split` get one box
-    per connected piece of their mask.
+    A rider's pixels count as part of the two-wheeler with the same id, unless `tags` makes riders a separate class;
+    a rider whose two-wheeler is completely hidden gets no box. Vehicles that belong to the map are in the mask
+    without being actors; they look like any other vehicle and are kept, unless `keep_parked` is false. Pixels with
+    id 0 belong to no instance and get no box. Objects of the classes in `split` get one box per connected piece of
+    their mask.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Annotator:
     def annotate(self, mask: NDArray[np.uint8], ego_id: int, actor_ids: Ints | None = None) -> Annotations:
         """Boxes of a raw BGRA mask: R is the semantic tag, G + 256 B the id.
 
-        `actor_ids` are the world's actors; they tell driven vehicles from parked ones where those are to go.
+        `actor_ids` are the world's actors; they distinguish driven vehicles from parked ones if the latter are dropped.
         """
         runs = _runs(mask, self._label != NONE)
         wanted = (runs.object_id != 0) & (runs.object_id != ego_id % 65536)
@@ -86,7 +86,7 @@ class Annotator:
         return Annotations.of([part for box in whole for part in self._parts(box, mask)])
 
     def _parts(self, box: Box, mask: NDArray[np.uint8]) -> list[Box]:
-        """The box itself, or one for each connected piece where its class is to be split."""
+        """The box itself, or one for each connected piece if its class is to be split."""
         if box.label not in self._split:
             return [box]
         left, top = int(box.x), int(box.y)

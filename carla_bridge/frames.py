@@ -1,6 +1,6 @@
-"""What travels from the bridge to the data loader: annotated frames, and where they come from.
+"""Annotated frames, and the interface of their sources.
 
-Nothing here knows CARLA, disks or sockets, so a recorded snippet and a live stream hand out the same objects.
+Nothing here knows CARLA, disks or sockets, so that recorded snippets and live streams yield the same objects.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Box:
-    """One visible object; pixels, origin at the top left corner of the image."""
+    """One visible object, in pixels from the top left corner of the image."""
 
     label: int
     """Index into the source's `classes`."""
@@ -22,11 +22,11 @@ class Box:
     width: float
     height: float
     truncated: bool = False
-    """The object goes on beyond the border of the image."""
+    """Whether the object continues beyond the border of the image."""
     pixels: int = 0
-    """Visible pixels of its mask; 0 where the mask is not known."""
+    """Visible pixels of its mask; 0 if the mask is not known."""
     object_id: int = 0
-    """Id in the instance mask; 0 where it is not known."""
+    """Id in the instance mask; 0 if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def no_boxes() -> Annotations:
 
 @dataclass(frozen=True)
 class Frame:
-    """One picture of one camera at one moment of simulation time, with what is visible in it."""
+    """One image of one camera at one moment of simulation time, with the objects visible in it."""
 
     image: NDArray[np.uint8]
     """(height, width, 3), RGB."""
@@ -86,7 +86,7 @@ class Frame:
     annotations: Annotations = field(default_factory=no_boxes)
     vehicle: str = ""
     domain: str = ""
-    """Where it was driving (city, highway, Town04, ...), to split an evaluation by."""
+    """Where the vehicle was driving (city, highway, Town04, ...); an evaluation can be split by it."""
 
     @property
     def boxes(self) -> NDArray[np.float32]:

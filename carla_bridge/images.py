@@ -1,4 +1,4 @@
-"""Pictures to bytes and back: RGB arrays outside, JPEG or PNG inside."""
+"""Converts between RGB arrays and the bytes of JPEG or PNG files."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Termination as an exception, so that `with` blocks clean up whatever ends the process politely."""
+"""Turns termination by a UNIX signal into an exception, so that `with` blocks clean up."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ from types import FrameType
 
 @contextmanager
 def termination_raises() -> Iterator[None]:
-    """While inside, SIGTERM raises SystemExit where SIGINT raises KeyboardInterrupt."""
+    """Inside, SIGTERM raises SystemExit, just as SIGINT raises KeyboardInterrupt."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -26,7 +26,7 @@ def termination_raises() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """While inside, SIGINT and SIGTERM wait: a second Ctrl-C must not spoil a clean-up that is under way."""
+    """Inside, SIGINT and SIGTERM are ignored: a second Ctrl-C must not break a clean-up that is under way."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

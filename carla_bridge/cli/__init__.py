@@ -1,1 +1,1 @@
-"""One module per sub-command of `carla-bridge`, imported only when it is run."""
+"""The `carla-bridge` command: one module per sub-command, imported only when it is needed."""

@@ -1,4 +1,4 @@
-"""`carla-bridge check`: is this server usable?"""
+"""`carla-bridge check`: tells whether a server is usable."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from carla_bridge.cli.options import fleet_config, report_errors, server_options
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @report_errors
 def check(plan: Path | None, host: str | None, port: int | None, simulator: str | None, as_json: bool) -> None:
-    """Connect to a CARLA server, look around, drive a few frames, and leave it as it was found."""
+    """Check a CARLA server: version, map, blueprints and speed. It is left as it was found."""
     from rich.console import Console
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""`carla-bridge`: each sub-command is a module of `carla_bridge.cli`, imported only when it is asked for."""
+"""`carla-bridge`: each command is a module of `carla_bridge.cli`, imported only when it is needed."""
 
 import importlib
 
@@ -24,7 +24,7 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """Drive, record and serve CARLA vehicles; run an embedded simulator where there is no CARLA server."""
+    """Drive, record and serve CARLA vehicles; without a CARLA server, in an embedded simulator."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`carla-bridge preview`: frames with boxes, to look at."""
+"""`carla-bridge preview`: draws frames with their boxes."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,17 +14,22 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", metavar="SNIPPET_OR_HOST")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The contact sheet, a .png.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="File of the contact sheet, a .png.")
 @click.option("--plan", type=click.Path(path_type=Path), help="Plan for a live server.")
 @click.option("--frames", type=click.IntRange(1, 1000), default=24, show_default=True, help="Frames on the sheet.")
-@click.option("--columns", type=click.IntRange(1, 50), default=4, show_default=True)
-@click.option("--seconds", type=float, default=60.0, show_default=True, help="How long to drive on a live server.")
+@click.option("--columns", type=click.IntRange(1, 50), default=4, show_default=True, help="Frames in a row.")
+@click.option(
+    "--seconds", type=float, default=60.0, show_default=True, help="Simulation seconds to drive on a live server."
+)
 @report_errors
 def preview(source: str, out: Path, plan: Path | None, frames: int, columns: int, seconds: float) -> None:
-    """Draw a contact sheet (.png) and a film (.mp4 beside it) of a snippet, of a recording with several, or of a
-    live server given as HOST, HOST:PORT or 'embedded'."""
+    """Draw a contact sheet (.png) and a film (.mp4) of frames with their boxes.
+
+    SNIPPET_OR_HOST is the directory of a snippet or of a recording, or a live server: HOST, HOST:PORT or 'embedded'.
+    The film is written next to the contact sheet.
+    """
     if out.suffix != ".png":
-        raise BridgeError(f"--out is {out}, but the contact sheet is a .png")
+        raise BridgeError(f"--out is {out}, but the contact sheet is a .png; give it that suffix")
     from carla_bridge.snippets.drawing import contact_sheet, draw_boxes, write_film, write_png
 
     shown, classes, rate = _from_disk(source) if Path(source).is_dir() else _live(source, plan, seconds)

@@ -1,4 +1,4 @@
-"""`carla-bridge record`: pre-collected driving snippets."""
+"""`carla-bridge record`: records driving snippets."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,12 +18,18 @@ PROGRESS_LINES = 100
 
 @click.command()
 @server_options
-@click.option("--vehicles", type=click.IntRange(1, 32), help="Number of vehicles, where the plan names none.")
-@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), required=True, help="Simulation seconds.")
+@click.option("--vehicles", type=click.IntRange(1, 32), help="Number of vehicles; replaces the vehicles of the plan.")
+@click.option(
+    "--seconds", type=click.FloatRange(min=0, min_open=True), required=True, help="Simulation seconds to drive."
+)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory for the snippets.")
 @click.option("--frames-per-second", type=float, help="Frames per simulation second.")
 @click.option("--seed", type=int, help="Seed of vehicles, traffic and places.")
-@click.option("--jpeg-quality", type=click.IntRange(1, 100), help="Write JPEG; without it PNG, bit for bit.")
+@click.option(
+    "--jpeg-quality",
+    type=click.IntRange(1, 100),
+    help="Write JPEG of this quality; the default is PNG, which loses nothing.",
+)
 @click.option("--resume", is_flag=True, help="Continue an interrupted recording in the same directory.")
 @report_errors
 def record(
@@ -39,7 +45,7 @@ def record(
     jpeg_quality: int | None,
     resume: bool,
 ) -> None:
-    """Drive and write every vehicle's annotated frames as snippets, one per stay in a region."""
+    """Drive and record every vehicle's annotated frames as snippets, one per stay in a region."""
     from rich.console import Console
 
     from carla_bridge.fleet_process.recorder import record as record_drive

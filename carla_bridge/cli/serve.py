@@ -1,4 +1,4 @@
-"""`carla-bridge serve`: streams for the collaborators."""
+"""`carla-bridge serve`: streams frames to the collaborators."""
 
 import json
 import time
@@ -17,10 +17,12 @@ from carla_bridge.cli.options import fleet_config, report_errors, server_options
     "--token",
     envvar="CARLA_BRIDGE_TOKEN",
     show_envvar=True,
-    help="Shared secret of server and collaborators; needed to listen beyond this machine.",
+    help="Secret that the collaborators share; required to listen beyond this machine.",
 )
-@click.option("--ready-file", type=click.Path(path_type=Path), help="Write HOST:PORT here once it listens.")
-@click.option("--events", type=click.Path(path_type=Path), help="Append what happens as JSON lines.")
+@click.option(
+    "--ready-file", type=click.Path(path_type=Path), help="File to write HOST:PORT to once the server listens."
+)
+@click.option("--events", type=click.Path(path_type=Path), help="File to append events to, as JSON lines.")
 @report_errors
 def serve(
     plan: Path | None,
@@ -32,7 +34,7 @@ def serve(
     ready_file: Path | None,
     events: Path | None,
 ) -> None:
-    """Drive the plan's vehicles and serve each collaborator its vehicle's annotated frames, as they are asked for."""
+    """Drive the plan's vehicles and stream each collaborator the annotated frames of its vehicle, on request."""
     from dataclasses import asdict
 
     from carla_bridge.errors import ConfigError
@@ -65,7 +67,7 @@ def serve(
         fleet.on_gap(note_gap)
         address = "{}:{}".format(*server.address)
         names = ", ".join(vehicle.name for vehicle in config.vehicles)
-        note(f"serving {names} in {fleet.map_name} at {address}; the world waits until somebody asks")
+        note(f"serving {names} in {fleet.map_name} at {address}; the world waits until a collaborator asks for frames")
         if ready_file is not None:
             part = ready_file.with_name(f".{ready_file.name}.part")
             part.write_text(address)

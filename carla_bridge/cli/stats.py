@@ -1,4 +1,4 @@
-"""`carla-bridge stats`: what is in these snippets?"""
+"""`carla-bridge stats`: summarises snippets."""
 
 import json
 from dataclasses import asdict
@@ -12,10 +12,13 @@ from carla_bridge.cli.options import report_errors
 @click.command()
 @click.argument("snippets", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for stats.json and stats.png.")
-@click.option("--skip-faults", is_flag=True, help="Skip what is broken instead of refusing it.")
+@click.option("--skip-faults", is_flag=True, help="Skip broken images and boxes instead of ending with an error.")
 @report_errors
 def stats(snippets: tuple[Path, ...], out: Path | None, skip_faults: bool) -> None:
-    """Boxes per class and domain, their sizes, empty frames: a table, a plot and JSON."""
+    """Summarise snippets: boxes per class and domain, their sizes, empty frames.
+
+    Prints a table; with --out it also writes JSON and a plot.
+    """
     from rich.console import Console
     from rich.table import Table
 

@@ -3,15 +3,22 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, Strict, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from fedagem.settings import Settings
+from fedagem.settings import Settings, Several
 
 EVERYWHERE = "everywhere"
 """The region of a vehicle if the plan names none: every spawn point of the map."""
 
-Text = Annotated[str, Field(min_length=1)]
-Numbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Strict(False)]
+
+def _not_empty(text: str) -> str:
+    if not text:
+        raise ValueError("the string is empty; give it a value, or leave the setting out.")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_not_empty), Field(json_schema_extra={"minLength": 1})]
+Numbers = Several[Annotated[int, Field(ge=0)]]
 WeatherParameter = Annotated[float, Field(ge=-1e4, le=1e4)]
 
 

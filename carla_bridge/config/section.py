@@ -6,7 +6,7 @@ It is the schema of the section and the object that the bridge works with.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, Strict, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from carla_bridge.config.parts import (
     EVERYWHERE,
@@ -24,9 +24,9 @@ from carla_bridge.config.parts import (
 from carla_bridge.errors import AnnotationError
 from carla_bridge.tags import DEFAULT_SPLIT, DEFAULT_TAGS, label_by_tag
 from fedagem.errors import PlanError
-from fedagem.settings import parse_settings, suggestion
+from fedagem.settings import Several, parse_settings, suggestion
 
-Tags = Annotated[tuple[int, ...], Strict(False), BeforeValidator(lambda tags: () if tags is None else tags)]
+Tags = Annotated[Several[int], BeforeValidator(lambda tags: () if tags is None else tags)]
 
 
 class CarlaSettings(SectionSettings):
@@ -52,7 +52,7 @@ class CarlaSettings(SectionSettings):
     """Frames per simulation second; a frame is taken after a whole number of steps."""
     image: CameraSettings = CameraSettings()
     """Both cameras of every vehicle."""
-    vehicles: Annotated[tuple[VehicleSettings, ...], Strict(False)] = (
+    vehicles: Several[VehicleSettings] = (
         VehicleSettings(name="vehicle_1"),
         VehicleSettings(name="vehicle_2"),
     )
@@ -61,11 +61,11 @@ class CarlaSettings(SectionSettings):
     """Background traffic by region."""
     regions: dict[str, RegionRule] = Field(default_factory=dict)
     """Parts of the map by name; the region "everywhere" always exists."""
-    schedule: Annotated[tuple[ScheduleEvent, ...], Strict(False)] = ()
+    schedule: Several[ScheduleEvent] = ()
     """Changes of region and of the weather, in any order."""
     classes: dict[str, Tags] = Field(default_factory=lambda: dict(DEFAULT_TAGS))
     """CARLA's semantic tags by class, in label order."""
-    split_classes: Annotated[tuple[str, ...], Strict(False)] | None = None
+    split_classes: Several[str] | None = None
     """Classes with one box per connected piece of an object; left out, traffic_light if it is a class."""
     min_pixels: int = Field(default=16, ge=1, le=10**6)
     """Objects with fewer visible pixels get no box."""

@@ -281,7 +281,7 @@ class Fleet:
             region = self.config.region_at(vehicle.config, time)
             if region != vehicle.region:
                 vehicle.watch.region = region
-                problem: str | None = f"takes {region}"
+                problem: str | None = f"moves to {region}"
             else:
                 here = vehicle.actor.get_location()
                 problem = vehicle.watch.problem(here, self.regions, time, self.config.stuck_seconds)

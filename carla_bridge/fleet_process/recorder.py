@@ -36,8 +36,8 @@ def record(
         recording.events.append(text)
         on_event(text)
 
-    everybody = len(last) == len(config.vehicles)
-    start = min(last.values()) + config.frame_seconds if everybody else 0.0
+    all_began = len(last) == len(config.vehicles)
+    start = min(last.values()) + config.frame_seconds if all_began else 0.0
     with ExitStack() as stack:
         writer = stack.enter_context(RecordingWriter(place, config.class_names, jpeg_quality))
         fleet = stack.enter_context(FleetProcess(config, start=start, on_event=note))

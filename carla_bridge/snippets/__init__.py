@@ -1,4 +1,4 @@
-"""Driving snippets on disk: record once, replay bit for bit, through the interface of the live stream."""
+"""Driving snippets on disk: recorded once, they replay bit for bit through the interface of the live stream."""
 
 from carla_bridge.errors import EndOfSnippetsError, SnippetError
 from carla_bridge.snippets.journal import find_snippets

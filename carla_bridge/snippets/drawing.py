@@ -1,4 +1,4 @@
-"""Frames to look at: boxes drawn in, contact sheets, films."""
+"""Draws frames with their boxes, contact sheets and films."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ COLOURS = (
     (0, 114, 178),
     (255, 255, 255),
 )
-"""RGB, distinguishable for colour-blind eyes too."""
+"""RGB; colour-blind people can distinguish them too."""
 FONT = cv2.FONT_HERSHEY_SIMPLEX
 
 Pixels = NDArray[np.uint8]
@@ -45,9 +45,9 @@ def draw_boxes(frame: Frame, classes: Sequence[str]) -> Pixels:
 
 
 def contact_sheet(images: Sequence[Pixels], columns: int) -> Pixels:
-    """All images in rows; the last row is filled up with dark ground."""
+    """All images in rows; the rest of the last row is dark."""
     if not images:
-        raise BridgeError("there is no frame to show")
+        raise BridgeError("there is no frame to show; choose a recording with frames, or drive longer with --seconds")
     height, width = images[0].shape[:2]
     rows = -(-len(images) // columns)
     sheet = np.full((rows * height, columns * width, 3), 24, np.uint8)

@@ -1,8 +1,7 @@
 """A snippet's journal: one JSON line per frame while recording, so that a crash leaves a readable prefix.
 
 The first line holds `info` and `categories`; every further line holds one image with its annotations. Closing
-the writer turns the journal into `annotations.json`; the reader takes the journal where the JSON is missing
-or older.
+the writer turns the journal into `annotations.json`; the reader takes the journal if the JSON is missing or older.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The COCO layout of a snippet, parsed into typed records and checked against its frames.
 
-A snippet is a directory with images and an `annotations.json`: `info`, `images` (each with `frame` and, where
+A snippet is a directory with images and an `annotations.json`: `info`, `images` (each with `frame` and, if
 the bridge recorded it, `timestamp`), `categories`, `annotations`.
 """
 
@@ -43,20 +43,20 @@ class Faults:
 
 @dataclass(frozen=True)
 class ImageRecord:
-    """One image of a snippet and its boxes; the picture itself stays on disk until it is wanted."""
+    """One image of a snippet and its boxes; the image file itself is read when it is needed."""
 
     path: Path
     width: int
     height: int
     frame: int
     timestamp: float | None
-    """Simulation seconds; None in snippets that were recorded without."""
+    """Simulation seconds; None in snippets that were recorded without time stamps."""
     annotations: Annotations
 
 
 @dataclass(frozen=True)
 class SnippetIndex:
-    """All that a snippet says about itself, without its pictures."""
+    """Everything a snippet contains except the pixels of its images."""
 
     directory: Path
     vehicle: str
@@ -65,12 +65,12 @@ class SnippetIndex:
 
 
 def category_names(directory: Path, document: Row) -> dict[Key, str]:
-    """The snippet's own classes by category id."""
+    """The classes of the snippet by category id."""
     names: dict[Key, str] = {}
     for row in _rows(directory, document, "categories"):
         number, name = _key(row.get("id")), row.get("name")
         if number is None or number in names or not isinstance(name, str) or name in names.values():
-            raise SnippetError(f"{directory}: category {row!r} has no id or name of its own")
+            raise SnippetError(f"{directory}: category {row!r} has no id or name, or one that another category has too")
         names[number] = name
     return names
 
@@ -104,7 +104,7 @@ def parse_index(directory: Path, document: Row, classes: Sequence[str], faults: 
 
 
 class _Parser:
-    """Turns rows of one document into records, with the names that every complaint needs."""
+    """Turns rows of one document into records; it holds what every error message names."""
 
     def __init__(self, directory: Path, categories: dict[Key, str], classes: Sequence[str], faults: Faults) -> None:
         self._directory = directory
@@ -148,7 +148,7 @@ class _Parser:
             raise SnippetError(f"{path}: a box has the unknown category {row.get('category_id')!r}")
         name = self._categories[category]
         if name not in self._labels:
-            raise SnippetError(f"{path}: a box is a {name!r}, which is not among the classes asked for")
+            raise SnippetError(f"{path}: a box is a {name!r}, which is not among the requested classes")
         bbox = row.get("bbox")
         if not isinstance(bbox, list) or len(bbox) != 4 or not all(_finite(value) for value in bbox):
             raise SnippetError(f"{path}: a box is {bbox!r}, not [x, y, width, height]")

@@ -1,4 +1,4 @@
-"""Snippets replayed by simulation time, through the same interface as the live stream."""
+"""Replays snippets by simulation time, through the same interface as the live stream."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -28,9 +28,9 @@ class SnippetSource:
     """One or more snippets as one timeline.
 
     `timeline="recorded"` keeps the recorded time stamps, so that pieces of one drive join again and drives
-    recorded side by side interleave; `"consecutive"` lays the snippets end to end in the order given, from
+    recorded at the same time interleave; `"consecutive"` lays the snippets end to end in the order given, from
     second 0. Snippets without time stamps take `frame_period` seconds per image and are always consecutive.
-    The default is "recorded" where all snippets have time stamps.
+    The default is "recorded" if all snippets have time stamps.
 
     `classes` fixes the labels, by name; without it they are the snippets' categories in order of appearance.
     `select` leaves out the images whose number within their snippet it refuses, to keep some for an evaluation.
@@ -52,7 +52,7 @@ class SnippetSource:
         if not frame_period > 0:
             raise SnippetError(f"frame_period is {frame_period!r}; it must be a positive number of seconds")
         if timeline not in (None, "recorded", "consecutive"):
-            raise SnippetError(f"timeline is {timeline!r}; use 'recorded' or 'consecutive'")
+            raise SnippetError(f"timeline is {timeline!r}; valid values: 'recorded', 'consecutive'")
         self._faults = Faults(on_error)
         self._period = frame_period
         self._repeat = repeat
@@ -86,7 +86,7 @@ class SnippetSource:
         yield from self._read(range(len(self._entries)), 0.0)
 
     def window(self, start: float, end: float) -> Iterator[Frame]:
-        """The frames with start <= timestamp < end; with `repeat` the time goes on rising lap after lap."""
+        """The frames with start <= timestamp < end; with `repeat`, time stamps keep rising with every repetition."""
         if not (math.isfinite(start) and math.isfinite(end) and start <= end):
             raise SnippetError(f"the window [{start}, {end}) is not a span of time")
         if not self._repeat:
@@ -99,7 +99,7 @@ class SnippetSource:
         return self._repeated(start, end)
 
     def close(self) -> None:
-        """Nothing is held open between frames."""
+        """Does nothing: no file stays open between frames."""
 
     def _lay_out(self, timeline: Timeline | None) -> tuple[list[_Entry], float, float]:
         untimed = [s for s in self.snippets if any(image.timestamp is None for image in s.images)]
@@ -159,7 +159,7 @@ def _selected(snippet: SnippetIndex, select: Callable[[int], bool]) -> SnippetIn
 
 
 def _spacing(entries: list[_Entry], period: float) -> float:
-    """How long the last frame stands: as long as the typical one before it."""
+    """How long the last frame lasts: as long as the median one before it."""
     gaps = np.diff([entry.timestamp for entry in entries])
     gaps = gaps[gaps > 0]
     return float(np.median(gaps)) if len(gaps) else period

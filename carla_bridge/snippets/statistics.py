@@ -1,4 +1,4 @@
-"""What is in a set of snippets: boxes per class and domain, their sizes, empty frames."""
+"""Summarises a set of snippets: boxes per class and domain, their sizes, empty frames."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class _Collected:
 
 
 def summarise(source: SnippetSource) -> dict[str, DomainStatistics]:
-    """Statistics by domain, 'all' last; no picture is decoded."""
+    """Statistics by domain, 'all' last; no image is decoded."""
     collected: dict[str, _Collected] = {}
     for snippet in source.snippets:
         for image in snippet.images:
@@ -89,7 +89,7 @@ def _share(values: NDArray[np.bool_]) -> float:
 
 
 def plot(source: SnippetSource, domains: dict[str, DomainStatistics], path: Path) -> None:
-    """Boxes per frame by class and domain, and the sizes of all boxes."""
+    """Plot boxes per frame by class and domain, and the sizes of all boxes."""
     import matplotlib as mpl
 
     mpl.use("Agg")

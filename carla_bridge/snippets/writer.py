@@ -1,4 +1,4 @@
-"""Writes one snippet frame by frame: whatever stops the process leaves what was recorded until then."""
+"""Writes one snippet frame by frame; if the process is stopped, everything recorded until then can be read."""
 
 import json
 import os
@@ -97,7 +97,7 @@ class SnippetWriter:
         }
 
     def close(self) -> None:
-        """Turn the journal into `annotations.json` in one step, then drop it."""
+        """Turn the journal into `annotations.json` in one step, then delete it."""
         if self._closed:
             return
         self._closed = True

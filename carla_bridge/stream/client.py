@@ -1,4 +1,4 @@
-"""A collaborator's side of the stream: a frame source that survives lost connections and restarted servers."""
+"""The collaborator's side of the stream: a frame source that survives lost connections and restarted servers."""
 
 import logging
 import math
@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 class StreamClient:
     """The frames of one vehicle of a `carla-bridge serve`.
 
-    A connection that breaks is made again and the window continues after the last frame received, so nothing is
-    missing and nothing comes twice. After `patience` seconds without any sign of the server it gives up.
+    If a connection breaks, the client connects again and the window continues after the last frame received, so that
+    no frame is missing or repeated. After `patience` seconds without a sign of the server it gives up.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class StreamClient:
         self.close()
 
     def _note(self, message: dict[str, Any]) -> bool:
-        """Take in a message that is no frame; says whether the window has ended."""
+        """Handle a message that is not a frame; true if the window has ended."""
         if "error" in message:
             self._drop()
             raise StreamError(f"the stream refused: {message['error']}")

@@ -1,7 +1,7 @@
-"""What the stream keeps: of every vehicle the window its collaborator works on, and at most one window ahead.
+"""The frames that the stream keeps: of every vehicle the window its collaborator works on, and at most the next one.
 
-The collaborators' requests pull the world forward. It never runs further than one window beyond the slowest
-collaborator, so memory is bounded whatever the others do; a collaborator that is ahead waits.
+The world drives as far as the collaborators ask, but never further than one window beyond the slowest of them, so that
+memory is bounded; a collaborator that is ahead waits.
 """
 
 import math
@@ -17,8 +17,8 @@ HEARTBEAT_SECONDS = 5.0
 
 
 @dataclass
-class _Shelf:
-    """One vehicle's frames, and the window last asked for."""
+class _VehicleFrames:
+    """The frames of one vehicle, and the window that was requested last."""
 
     times: list[float] = field(default_factory=list)
     packed: list[bytes] = field(default_factory=list)
@@ -32,11 +32,11 @@ class _Shelf:
 
 
 class Retention:
-    """Shared by the producer, which fills it, and the connections, which read it."""
+    """The kept frames; the producer adds to them and the connections read them."""
 
     def __init__(self, vehicles: Sequence[str], window_seconds: float) -> None:
         self._window = window_seconds
-        self._shelves = {name: _Shelf() for name in vehicles}
+        self._vehicles = {name: _VehicleFrames() for name in vehicles}
         self._changed = threading.Condition()
         self._begin: float | None = None
         self._produced = 0.0
@@ -45,7 +45,7 @@ class Retention:
         self._closed = False
 
     def ask(self, vehicle: str, start: float, end: float) -> None:
-        """A collaborator turns to a window: what lies before it may go."""
+        """Note that a collaborator asks for a window, and drop its frames from before that window."""
         if not (math.isfinite(start) and math.isfinite(end) and 0 <= start < end):
             raise StreamError(f"the window [{start}, {end}) is not a span of simulation seconds")
         if end - start > self._window * (1 + 1e-9):
@@ -54,18 +54,18 @@ class Retention:
                 "ask for less or raise carla.stream.window_seconds"
             )
         with self._changed:
-            shelf = self._shelves[vehicle]
-            if start < shelf.start:
+            kept = self._vehicles[vehicle]
+            if start < kept.start:
                 raise StreamError(
-                    f"the frames of {vehicle} before second {shelf.start:g} are gone, "
-                    f"so the window [{start:g}, {end:g}) cannot be had again"
+                    f"the frames of {vehicle} before second {kept.start:g} are gone, "
+                    f"so the window [{start:g}, {end:g}) cannot be sent again"
                 )
-            shelf.drop_before(start)
-            shelf.end = end
+            kept.drop_before(start)
+            kept.end = end
             self._changed.notify_all()
 
     def frames(self, vehicle: str, after: float, end: float) -> Iterator[bytes | str]:
-        """Packed frames with after < timestamp < end as they come; a text, now and then, says what it waits for."""
+        """Packed frames with after < timestamp < end as they come; now and then a string says what it waits for."""
         while True:
             with self._changed:
                 found, done = self._fresh(vehicle, after, end)
@@ -86,10 +86,10 @@ class Retention:
             return [gap for gap in self._gaps if start <= gap.at < end]
 
     def wait_for_begin(self, patience: float) -> float | None:
-        """The second at which the timeline begins, or None where that is not clear yet.
+        """The second at which the timeline begins; None if that is not decided yet.
 
-        It is 0 as soon as somebody asks for second 0. Collaborators that resume a run may be one window apart,
-        so it then is the earliest of all their requests.
+        It is 0 as soon as a collaborator asks for second 0. Collaborators that resume a run may be one window apart,
+        so it is the earliest of all their requests then.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._first_asked() is not None, patience)
@@ -98,7 +98,7 @@ class Retention:
             return self._begin
 
     def wait_for_goal(self, patience: float) -> float | None:
-        """How far the world should drive now, or None where nobody needs it to."""
+        """How far the world should drive now; None if no collaborator needs frames."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._goal() > self._produced, patience)
             goal = self._goal()
@@ -106,14 +106,14 @@ class Retention:
 
     def put(self, packet: Packet) -> None:
         with self._changed:
-            shelf = self._shelves[packet.vehicle]
-            if packet.timestamp >= shelf.start:
-                shelf.times.append(packet.timestamp)
-                shelf.packed.append(packet.packed)
+            kept = self._vehicles[packet.vehicle]
+            if packet.timestamp >= kept.start:
+                kept.times.append(packet.timestamp)
+                kept.packed.append(packet.packed)
                 self._changed.notify_all()
 
     def reached(self, time: float) -> None:
-        """All frames before `time` have been put."""
+        """Note that all frames before `time` have been put."""
         with self._changed:
             self._produced = time
             self._changed.notify_all()
@@ -123,14 +123,14 @@ class Retention:
             self._gaps.append(gap)
 
     def fail(self, message: str) -> None:
-        """No frame will come any more; everybody who waits is told why."""
+        """End all waiting for frames with this error, because there will be no more."""
         with self._changed:
             self._failure = message
             self._closed = True
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End all waiting; connections just end, so that clients look for a successor."""
+        """End all waiting; the connections are closed, so that clients look for a restarted server."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -140,33 +140,33 @@ class Retention:
         return self._closed
 
     def count(self) -> int:
-        """Frames held now."""
+        """The number of frames that are kept now."""
         with self._changed:
-            return sum(len(shelf.times) for shelf in self._shelves.values())
+            return sum(len(kept.times) for kept in self._vehicles.values())
 
     def _first_asked(self) -> float | None:
-        asked = [shelf.start for shelf in self._shelves.values() if shelf.end is not None]
-        clear = asked and (min(asked) == 0 or len(asked) == len(self._shelves))
+        asked = [kept.start for kept in self._vehicles.values() if kept.end is not None]
+        clear = asked and (min(asked) == 0 or len(asked) == len(self._vehicles))
         return min(asked) if clear else None
 
     def _goal(self) -> float:
-        wanted = max((shelf.end for shelf in self._shelves.values() if shelf.end is not None), default=0.0)
-        slowest = min(self._begin or 0.0 if shelf.end is None else shelf.end for shelf in self._shelves.values())
+        wanted = max((kept.end for kept in self._vehicles.values() if kept.end is not None), default=0.0)
+        slowest = min(self._begin or 0.0 if kept.end is None else kept.end for kept in self._vehicles.values())
         return min(wanted, slowest + self._window)
 
     def _waiting(self) -> str:
         if self._begin is None:
-            missing = [name for name, shelf in self._shelves.items() if shelf.end is None]
-            return f"waiting for the collaborators of {', '.join(missing)} to say where to begin"
+            missing = [name for name, kept in self._vehicles.items() if kept.end is None]
+            return f"waiting for the collaborators of {', '.join(missing)} to say at which second to begin"
         if self._goal() <= self._produced:
-            slowest = min(self._shelves, key=lambda name: self._shelves[name].end or 0.0)
+            slowest = min(self._vehicles, key=lambda name: self._vehicles[name].end or 0.0)
             return f"waiting for the collaborator of {slowest}, which is a window behind"
         return f"driving, at second {self._produced:g}"
 
     def _fresh(self, vehicle: str, after: float, end: float) -> tuple[list[tuple[float, bytes]], bool]:
-        shelf = self._shelves[vehicle]
-        low, high = bisect_right(shelf.times, after), bisect_left(shelf.times, end)
-        found = list(zip(shelf.times[low:high], shelf.packed[low:high], strict=True))
+        kept = self._vehicles[vehicle]
+        low, high = bisect_right(kept.times, after), bisect_left(kept.times, end)
+        found = list(zip(kept.times[low:high], kept.packed[low:high], strict=True))
         if not found and self._closed and self._produced < end:
             raise StreamClosedError("the stream ends") if self._failure is None else StreamError(self._failure)
         return found, self._produced >= end

@@ -18,7 +18,7 @@ from carla_bridge.stream.wire import MAX_REQUEST, PROTOCOL, Channel, proof
 
 HANDSHAKE_SECONDS = 10.0
 IDLE_SECONDS = 2.0
-"""A world that nobody needs is looked after so often."""
+"""How often an idle world is checked."""
 MAX_CONNECTIONS = 64
 SHORTEST_TOKEN = 16
 
@@ -26,19 +26,19 @@ logger = logging.getLogger(__name__)
 
 
 def check_exposure(host: str, token: str | None) -> None:
-    """Beyond this machine frames are only served to those who know the token."""
+    """Refuse to serve frames to other machines without a token."""
     if token is not None and len(token) < SHORTEST_TOKEN:
         raise StreamError(f"the token has {len(token)} characters; use at least {SHORTEST_TOKEN}")
     try:
         addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
     except OSError as error:
-        raise StreamError(f"the stream's host {host!r} is no address of this machine ({error})") from error
+        raise StreamError(f"the stream's host {host!r} is not an address of this machine ({error})") from error
     if token is None and not all(ipaddress.ip_address(address).is_loopback for address in addresses):
         raise StreamError(f"{host} can be reached from other machines, so the stream needs a token there")
 
 
 class StreamServer:
-    """A fleet and its retention behind a listening socket."""
+    """Serves the frames of a fleet at a listening socket."""
 
     def __init__(self, fleet: FleetProcess, token: str | None = None) -> None:
         self._fleet = fleet
@@ -48,7 +48,7 @@ class StreamServer:
         self.retention = Retention([vehicle.name for vehicle in config.vehicles], config.stream.window_seconds)
         self._serving: dict[str, Channel] = {}
         self._lock = threading.Lock()
-        self._places = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._free_connections = threading.BoundedSemaphore(MAX_CONNECTIONS)
         outer = self
 
         class Handler(socketserver.BaseRequestHandler):
@@ -88,7 +88,7 @@ class StreamServer:
             self._server.server_close()
 
     def stop(self) -> None:
-        """From another thread: let `run` return soon."""
+        """Let `run` return soon; called from another thread."""
         self.retention.close()
         self._fleet.interrupt()
 
@@ -107,12 +107,12 @@ class StreamServer:
             self._fleet.watch()
 
     def handle(self, connection: socket.socket) -> None:
-        """One collaborator, from handshake to goodbye."""
+        """Serve one collaborator, from the handshake until the connection ends."""
         channel = Channel(connection, MAX_REQUEST)
         vehicle = ""
-        if not self._places.acquire(blocking=False):
+        if not self._free_connections.acquire(blocking=False):
             with suppress(StreamError):
-                channel.send({"error": f"{MAX_CONNECTIONS} connections are open already"})
+                channel.send({"error": f"{MAX_CONNECTIONS} connections are open already; close one first"})
             return
         try:
             vehicle = self._greet(channel)
@@ -121,11 +121,11 @@ class StreamServer:
         except StreamClosedError:
             pass
         except StreamError as error:
-            logger.warning("%s: %s", vehicle or "a stranger", error)
+            logger.warning("%s: %s", vehicle or "an unknown client", error)
             with suppress(StreamError):
                 channel.send({"error": str(error)})
         finally:
-            self._places.release()
+            self._free_connections.release()
             with self._lock:
                 if self._serving.get(vehicle) is channel:
                     del self._serving[vehicle]
@@ -144,7 +144,7 @@ class StreamServer:
                 raise StreamError("the token is wrong or missing")
         names = [entry.name for entry in config.vehicles]
         if vehicle not in names:
-            raise StreamError(f"there is no vehicle {vehicle!r}; this stream has {', '.join(names)}")
+            raise StreamError(f"there is no vehicle {vehicle!r}; valid values: {', '.join(names)}")
         with self._lock:
             before = self._serving.pop(vehicle, None)
             self._serving[vehicle] = channel

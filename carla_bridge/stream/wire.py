@@ -18,7 +18,7 @@ LENGTH = struct.Struct("<I")
 
 
 class Channel:
-    """One side of a connection: whole messages out, whole messages in, never more than a limit."""
+    """One side of a connection: sends and receives whole messages up to a size limit."""
 
     def __init__(self, connection: socket.socket, limit: int) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -36,7 +36,7 @@ class Channel:
             raise StreamClosedError(f"the connection broke ({error})") from error
 
     def receive(self, timeout: float | None) -> dict[str, Any]:
-        """The next message; StreamClosedError where the connection ends or stays silent for too long."""
+        """The next message; raises StreamClosedError if the connection ends or is silent for too long."""
         self._connection.settimeout(timeout)
         try:
             (length,) = LENGTH.unpack(self._exactly(LENGTH.size))
@@ -62,7 +62,7 @@ class Channel:
         return bytes(buffer)
 
     def shut_down(self) -> None:
-        """End the conversation from another thread; whoever sends or receives gets StreamClosedError."""
+        """End the connection from another thread; a send or receive under way raises StreamClosedError."""
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
@@ -71,5 +71,5 @@ class Channel:
 
 
 def proof(token: str, nonce: bytes, vehicle: str) -> bytes:
-    """What a client that knows the token answers to a server's nonce; the token itself never travels."""
+    """The answer of a client that knows the token to a server's nonce; the token itself is never sent."""
     return hmac.digest(token.encode(), nonce + vehicle.encode(), "sha256")

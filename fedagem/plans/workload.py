@@ -64,7 +64,7 @@ class DrivingWorkload:
 
     @property
     def domains_of_shift(self) -> tuple[str | None, str | None]:
-        """The domain that the vehicles begin in and the first other one that they move to; None if the plan names none."""
+        """The domain that the vehicles begin in and the first other one that they move to, if the plan names them."""
         vehicles, schedule = (self.carla.vehicles, self.carla.schedule) if self.carla is not None else ((), ())
         later_legs = sorted((leg for legs in self.data.snippets.values() for leg in legs[1:]), key=_from_round)
         beginnings = [

@@ -75,7 +75,7 @@ def test_a_vehicle_that_changes_region_leaves_a_snippet_per_stay(recorded):
     assert (place / SUMMARY).is_file()
     written = json.loads((place / "recording.json").read_text())
     assert written["gaps"] == []
-    assert any("vehicle_2 takes highway" in event for event in written["events"])
+    assert any("vehicle_2 moves to highway" in event for event in written["events"])
 
 
 def test_a_killed_recording_is_resumed_where_it_ended(tmp_path, simulator, environment):

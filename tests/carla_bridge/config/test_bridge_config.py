@@ -100,6 +100,7 @@ def test_an_empty_section_has_two_vehicles_everywhere():
         ({"fixed_delta_seconds": 0.5}, r"carla\.fixed_delta_seconds must be at most 0\.1, not 0\.5"),
         ({"image": {"width": 8}}, r"carla\.image\.width must be at least 16, not 8"),
         ({"image": 5}, r"carla\.image must be a mapping, not 5"),
+        ({"town": ""}, r"carla\.town: the string is empty"),
         ({"vehicles": []}, r"carla\.vehicles names no vehicle"),
         ({"vehicles": [{"name": "a"}, {"name": "a"}]}, "the name 'a' twice"),
         ({"vehicles": [{"name": "../a"}]}, r"the name '\.\./a'"),
@@ -151,7 +152,8 @@ def test_the_empty_settings_that_fx_writes_into_a_plan_file_are_ignored(tmp_path
     plan = tmp_path / "plan.yaml"
     plan.write_text(yaml.safe_dump({"carla": {**section(), "settings": {}}}))
     assert parse_config(read_plan(plan)) == parse_config(section())
-    for value in ({"seed": 1}, None, []):
+    values: list[Any] = [{"seed": 1}, None, []]
+    for value in values:
         plan.write_text(yaml.safe_dump({"carla": {**section(), "settings": value}}))
         with pytest.raises(ConfigError, match="carla has no setting 'settings'"):
             parse_config(read_plan(plan))

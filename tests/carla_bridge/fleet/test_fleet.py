@@ -196,7 +196,7 @@ def test_regions_and_weather_follow_the_schedule(simulator, drive):
         assert domain == expected
         assert speed is None or (speed >= 80) == (expected == "highway")
         assert (cloudiness == 77) == (second >= 5)
-    assert any("vehicle_2 takes highway" in note for note in notes)
+    assert any("vehicle_2 moves to highway" in note for note in notes)
 
 
 def where_everybody_goes(config):

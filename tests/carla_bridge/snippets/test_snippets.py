@@ -203,7 +203,7 @@ def test_classes_are_matched_by_name(tmp_path):
     write(tmp_path / "s")
     source = SnippetSource([tmp_path / "s"], classes=("bike", "vehicle", "motobike"))
     assert [int(f.labels[0]) for f in source.frames()] == [1, 0, 2, 1]
-    with pytest.raises(SnippetError, match="'motobike', which is not among the classes"):
+    with pytest.raises(SnippetError, match="'motobike', which is not among the requested classes"):
         SnippetSource([tmp_path / "s"], classes=("vehicle", "bike"))
 
 

@@ -218,7 +218,7 @@ def test_wrong_vehicle_window_and_token_are_refused_in_one_sentence():
             client_of(server, "vehicle_1")
         with pytest.raises(StreamError, match="token is wrong"):
             client_of(server, "vehicle_1", token="another shared secret")
-        with pytest.raises(StreamError, match="no vehicle 'vehicle_9'; this stream has vehicle_1, vehicle_2"):
+        with pytest.raises(StreamError, match="no vehicle 'vehicle_9'; valid values: vehicle_1, vehicle_2"):
             client_of(server, "vehicle_9", token=token)
         with client_of(server, "vehicle_1", token=token) as one:
             with pytest.raises(StreamError, match="longer than the 10 s"):

@@ -16,13 +16,13 @@ def plan(repository):
 MISTAKES = [
     (
         ["carla.schedule=[{at: 240, vehicle: vehicle_9, region: highway}]"],
-        "carla.schedule moves 'vehicle_9'; carla.vehicles knows vehicle_1, vehicle_2.",
+        "carla.schedule[0] moves the vehicle 'vehicle_9'; did you mean vehicle_2 or vehicle_1?",
     ),
     (
         ["carla.schedule=[{at: 240, vehicle: vehicle_2, region: moon}]"],
-        "carla.schedule uses the region 'moon'; carla.regions knows city, everywhere, highway.",
+        "carla.schedule[0] uses the region 'moon'; valid values: city, everywhere, highway.",
     ),
-    (["carla.schedule=5"], "carla.schedule is 5, not a list."),
+    (["carla.schedule=5"], "carla.schedule must be a list, not 5."),
     (
         ["carla.classes={car: [14]}"],
         "carla.classes are car, but data_loader.settings.classes are vehicle: give both the same, in the same order.",
@@ -31,9 +31,9 @@ MISTAKES = [
         ["data_loader.settings.vehicles=[vehicle_1, vehicle_3]"],
         "data_loader.settings.vehicles has 'vehicle_3', carla.vehicles not; did you mean vehicle_2 or vehicle_1?",
     ),
-    (["carla.vehicles=[]"], "carla.vehicles names no vehicle."),
-    (["carla.regions=5"], "carla.regions is 5, not a mapping of settings."),
-    (["carla.ignore_light=5"], "carla has the unknown setting ignore_light; it knows "),
+    (["carla.vehicles=[]"], "carla.vehicles names no vehicle; leave it out for two vehicles."),
+    (["carla.regions=5"], "carla.regions must be a mapping, not 5."),
+    (["carla.ignore_light=5"], "carla has no setting 'ignore_light'; did you mean ignore_lights"),
     (["carla=null"], "data_loader.settings.stream needs a carla section"),
     (
         [
