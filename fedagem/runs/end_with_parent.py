@@ -1,6 +1,7 @@
 """Start a program that ends with the process that started it, even if that one is killed: `PARENT COMMAND...`.
 
-A separate program that imports nothing of this package, because between fork and exec nothing may be done by a parent that has threads.
+A separate program that imports nothing of this package: a parent with threads must not do anything between fork and
+exec.
 """
 
 import ctypes

@@ -35,7 +35,6 @@ from fedagem.runs.metrics_log import (
     scenarios,
     total,
 )
-
 from fedagem.tasks.settings import StreamSettings
 
 CONTINUAL_METRICS = ("accuracy", "forgetting", "bwt", "fwt")

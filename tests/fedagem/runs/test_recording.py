@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from fedagem.errors import FedAGemError
+from fedagem.runs.live.recording_watch import RecordingWatch
 from fedagem.runs.recorded_drive import Drive
 from fedagem.runs.recording import record_drives
-from fedagem.runs.live.recording_watch import RecordingWatch
 from tests.support.waiting import wait_for
 
 BRIDGE = """#!{python}
