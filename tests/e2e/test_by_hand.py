@@ -1,4 +1,4 @@
-"""The README's walk through `fx` on several machines, in two separate workspace folders."""
+"""The walk through `fx` on several machines of docs/federation.md, in two separate workspace folders."""
 
 import re
 import shlex
@@ -17,6 +17,7 @@ from fedagem.runs.results import collect_results
 FX = str(Path(sys.executable).with_name("fx"))
 FEDAGEM = str(Path(sys.executable).with_name("fedagem"))
 SECONDS = 300
+DOCUMENT = "docs/federation.md"
 
 
 def fx(folder: Path, arguments: list[str]) -> None:
@@ -28,10 +29,10 @@ def fx(folder: Path, arguments: list[str]) -> None:
 
 
 class WalkThrough:
-    """The commands of the README, block by block, with this machine's name and the names of its collaborators."""
+    """The commands of the document, block by block, with this machine's name and the names of its collaborators."""
 
-    def __init__(self, readme: Path) -> None:
-        section = readme.read_text().partition("## On several machines")[2].partition("\n## ")[0]
+    def __init__(self, document: Path) -> None:
+        section = document.read_text().partition("## On several machines")[2].partition("\n## ")[0]
         blocks = re.findall(r"^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
         self.aggregator, self.collaborator, self.signing, self.start = (_commands(block) for block in blocks[:4])
 
@@ -41,7 +42,7 @@ def _commands(block: str) -> list[str]:
 
 
 def words(line: str, name: str = "client_1", rank: int = 0) -> list[str]:
-    """A command's arguments, for another collaborator than the README's."""
+    """A command's arguments, for another collaborator than the document's."""
     return shlex.split(line.replace("client_1", name).replace("-d 0", f"-d {rank}"), comments=True)[1:]
 
 
@@ -69,16 +70,16 @@ def aggregator_workspace(tmp_path: Path, repository: Path) -> Path:
 
 
 @pytest.mark.timeout(900)
-def test_the_walk_through_of_the_readme(aggregator_workspace: Path, tmp_path: Path, repository: Path) -> None:
-    here, readme = aggregator_workspace, WalkThrough(repository / "README.md")
-    for line in readme.aggregator:
+def test_the_walk_through_several_machines(aggregator_workspace: Path, tmp_path: Path, repository: Path) -> None:
+    here, walk = aggregator_workspace, WalkThrough(repository / DOCUMENT)
+    for line in walk.aggregator:
         fx(here, words(line))
 
     there = tmp_path / "collaborator_machine"
     there.mkdir()
     shutil.copy(here / "workspace.zip", there)
-    unpack, *introduce = readme.collaborator
-    sign, accept = readme.signing
+    unpack, *introduce = walk.collaborator
+    sign, accept = walk.signing
     fx(there, words(unpack))
     away = there / "workspace"
     for rank, name in enumerate(("client_1", "client_2")):
@@ -89,7 +90,7 @@ def test_the_walk_through_of_the_readme(aggregator_workspace: Path, tmp_path: Pa
         shutil.copy(here / f"agg_to_col_{name}_signed_cert.zip", away)
         fx(away, words(accept, name))
 
-    start_aggregator, start_collaborator = readme.start
+    start_aggregator, start_collaborator = walk.start
     commands = {"aggregator": (here, words(start_aggregator))}
     commands |= {name: (away, words(start_collaborator, name)) for name in ("client_1", "client_2")}
     running = {}
