@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test lint bench clean
+.PHONY: install demo test lint bench wheel clean
 
 install: $(STAMP)
 
@@ -30,5 +30,9 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
+# dist/fedagem-*.whl and the source archive that it is built from.
+wheel: $(STAMP)
+	$(BIN)/python -m build --no-isolation
+
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build dist *.egg-info

@@ -55,7 +55,7 @@ def test_torchvision_is_imported_to_see_whether_it_fits_unless_the_versions_say_
 ):
     seen: list[str] = []
     monkeypatch.setattr(system, "version", {"torch": torch, "torchvision": torchvision}.__getitem__)
-    monkeypatch.setattr(system.importlib, "import_module", seen.append)
+    monkeypatch.setattr("importlib.import_module", seen.append)
     check_torch_pair()
     assert seen == ["torchvision"] * imported
 

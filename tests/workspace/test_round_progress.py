@@ -43,6 +43,7 @@ def test_a_round_goes_through_its_stages():
     assert (here.round_number, here.finished, here.stage.name) == (1, False, "gradient")
     assert len([here.next_stage() for _ in range(3)]) == 3
     assert here.finished
+    assert here.outstanding("a") == []
 
 
 def test_a_stage_whose_tensors_nobody_averages_is_left_out():

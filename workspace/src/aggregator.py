@@ -196,8 +196,8 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
         """Take a result into the current stage; a bad one is refused before anything is stored, and holds up nobody."""
         kinds = split_by_kind(tensors)
         with self._turn:
-            awaited = not self._time_to_quit() and task in self.progress.outstanding(collaborator)
-            if round_number != self.round_number or not awaited:
+            awaited = [] if self._time_to_quit() else self.progress.outstanding(collaborator)
+            if round_number != self.round_number or task not in awaited:
                 logger.warning("Ignored %s of %s for round %s: it is not awaited", task, collaborator, round_number)
                 return
             fault = find_fault(kinds, self.assigner.publishes(task), self.expected)
@@ -213,7 +213,7 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
 
     def _straggler_cutoff_time_elapsed(self) -> None:
         with self._turn:
-            if not self._time_to_quit():
+            if not self._time_to_quit() and not self._failure:
                 stage = self.progress.stage.name
                 logger.warning("Round %s: the cut-off time of stage %s is over", self.round_number, stage)
                 self._close_stage_if_complete()

@@ -59,7 +59,7 @@ class RoundProgress(Generic[R]):
 
     def outstanding(self, client: str) -> list[str]:
         """The tasks of the current stage that are awaited from a client."""
-        if client not in self.awaited():
+        if self.finished or client not in self.awaited():
             return []
         return [task for task in self.stage.tasks if (task, client) not in self._results]
 

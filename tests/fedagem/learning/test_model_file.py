@@ -2,11 +2,13 @@
 
 import json
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
 import safetensors.numpy
 import torch
+from numpy.typing import NDArray
 
 from fedagem.errors import DataError
 from fedagem.learning.classification import Classification
@@ -51,7 +53,7 @@ def test_a_model_comes_back_with_its_description(path, network):
 
 
 def test_values_shapes_and_dtypes_are_kept(tmp_path):
-    given = {
+    given: dict[str, NDArray[Any]] = {
         "scalar": np.array(5, np.int64),
         "turned": np.arange(6, dtype=np.float32).reshape(2, 3).T,
         "half": np.ones(3, np.float16),
@@ -135,7 +137,7 @@ def test_weights_of_another_network_are_refused(path):
 
 
 @pytest.mark.parametrize(
-    ("network", "complaint"),
+    ("named", "complaint"),
     [
         (
             {"template": "os.system", "settings": {"command": "touch harm"}},
@@ -156,9 +158,9 @@ def test_weights_of_another_network_are_refused(path):
         ({"template": "models.mnist_cnn.SmallCNN", "settings": {"layers": 3}}, "has no setting 'layers'"),
     ],
 )
-def test_only_networks_of_this_project_are_built(path, tmp_path, monkeypatch, network, complaint):
+def test_only_networks_of_this_project_are_built(path, tmp_path, monkeypatch, named, complaint):
     monkeypatch.chdir(tmp_path)
-    saved = read_model(describe(path, network=network))
+    saved = read_model(describe(path, network=named))
     with pytest.raises(DataError, match=complaint):
         saved.build_network()
     assert not (tmp_path / "harm").exists()
