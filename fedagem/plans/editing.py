@@ -49,7 +49,7 @@ def with_base(document: Mapping[str, Any]) -> Document:
         if isinstance(section, Mapping) and "defaults" in section:
             raise PlanError(
                 f"{name}.defaults is OpenFL's way to share settings, which looks into OpenFL's own package: remove it; "
-                "what plans share here is in plan/base.yaml and is merged by itself."
+                "what plans share here is in plan/base.yaml and is merged automatically."
             )
     merged: Document = _merged(base_document(), document)
     return merged
@@ -160,7 +160,7 @@ def _merged(base: Any, own: Any) -> Any:
 
 
 def _settings(document: Document, section: str) -> dict[str, Any]:
-    """The settings of a section, to be changed in place; of one that is not a mapping, a mapping that nobody keeps."""
+    """The settings of a section, to be changed in place; an unused mapping if the section is not one."""
     found = document.get(section)
     if not isinstance(found, dict):
         return {}
@@ -186,5 +186,5 @@ def _same_end(path: str, known: Iterable[str]) -> list[str]:
 
 
 def _open_paths(document: Document) -> list[str]:
-    """Mappings whose keys are up to whatever they configure."""
+    """Mappings with free keys: what they configure decides which are valid."""
     return [path for path, field in known_fields(document) if typing.get_origin(field.annotation) is dict]

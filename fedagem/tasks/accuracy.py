@@ -28,7 +28,7 @@ class Evaluation:
 def count_correct(
     model: nn.Module, objective: Objective, test_sets: Iterable[Labelled], tasks: Tasks, batch_size: int = 512
 ) -> Evaluation:
-    """Correct answers and their number for every task: domain-IL, or class-IL and task-IL where classes differ.
+    """Correct answers and their number for every task: domain-IL, or class-IL and task-IL if classes differ.
 
     Task-IL knows the task: only its classes compete.
     """
