@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 LAYERS = (
-    ("errors", "termination"),
+    ("errors", "requirements", "termination"),
     ("frames", "images", "tags"),
     ("annotation", "packets"),
     ("config",),
