@@ -158,13 +158,8 @@ def test_a_simulation_of_a_live_drive_is_evaluated(repository, tmp_path, monkeyp
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-<<<<<<< HEAD
     monkeypatch.setattr("fedagem.runs.recording.record_drives", lambda asked: drives.extend(d.title for d in asked))
     monkeypatch.setattr("fedagem.runs.federation.start_simulation", interrupt)
-=======
-    monkeypatch.setattr("fedagem.cli.simulate.record_drives", lambda asked: drives.extend(d.title for d in asked))
-    monkeypatch.setattr("fedagem.runs.processes.ProcessGroup.start", interrupt)
->>>>>>> modelfiles
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         changes = ["--set", f"data_loader.settings.stream.port={port}", "--set", "warm_up=null"]
