@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 LAYERS = (
-    ("errors", "requirements", "termination"),
+    ("errors", "termination"),
+    ("requirements",),
     ("frames", "images", "tags"),
     ("annotation", "packets"),
     ("config",),
