@@ -62,7 +62,8 @@ def complete(document: Document) -> Document:
     per_task, count = loader.get("rounds_per_task"), _mapping(loader.get("tasks")).get("count")
     if isinstance(per_task, int) and isinstance(count, int):
         _settings(whole, "aggregator").setdefault("rounds_to_train", per_task * count)
-    for stage in rounds.get("stages") or []:
+    stages = rounds.get("stages")
+    for stage in stages if isinstance(stages, list) else []:
         if isinstance(stage, dict) and stage.get("every") == "task":
             stage["every"] = per_task if per_task is not None else 1
     if loader.get("arrivals") is not None:
@@ -160,11 +161,11 @@ def _merged(base: Any, own: Any) -> Any:
 
 
 def _settings(document: Document, section: str) -> dict[str, Any]:
-    """The settings of a section, to be changed in place; of one that is not a mapping, a mapping that nobody keeps."""
+    """The settings of a section, to be changed in place; of a section without any, a mapping that nobody keeps."""
     found = document.get(section)
     if not isinstance(found, dict):
         return {}
-    settings = found.setdefault("settings", {})
+    settings = found.get("settings")
     return settings if isinstance(settings, dict) else {}
 
 

@@ -132,6 +132,8 @@ class Plan:
     def _parse(cls, document: editing.Document, name: str) -> "Plan":
         whole = editing.complete(document)
         _check_layout(whole)
+        # First, because others follow from them: a mistake is refused by the name under which it was made.
+        data = _section(whole, "data_loader", settings_schema("data_loader", whole["data_loader"]) or StreamSettings)
         return cls(
             name=name,
             templates={section: whole[section]["template"] for section in CLASSES},
@@ -141,7 +143,7 @@ class Plan:
             rounds=_section(whole, "assigner", RoundSettings),
             tasks=parse_tasks(whole["tasks"]),
             training=_section(whole, "task_runner", TrainingSettings),
-            data=_section(whole, "data_loader", settings_schema("data_loader", whole["data_loader"]) or StreamSettings),
+            data=data,
             carla=_whole_section(whole, "carla"),
             driving=_whole_section(whole, "driving"),
             warm_up=_whole_section(whole, "warm_up"),
