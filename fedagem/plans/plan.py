@@ -1,5 +1,6 @@
 """A plan: everything that makes an experiment, typed, frozen and checked."""
 
+import copy
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -74,7 +75,7 @@ class Plan:
         rounds: int | None = None,
     ) -> "Plan":
         """This plan with other settings: by dotted paths, `--set` assignments, `--seed` and `--rounds`."""
-        document = editing.with_base(self._document)
+        document = copy.deepcopy(self._document)
         for path, value in (changes or {}).items():
             editing.set_value(document, path, value)
         editing.change(document, assignments)
@@ -136,7 +137,7 @@ class Plan:
         data = _section(whole, "data_loader", settings_schema("data_loader", whole["data_loader"]) or StreamSettings)
         return cls(
             name=name,
-            templates={section: whole[section]["template"] for section in CLASSES},
+            templates={section: part["template"] for section, part in whole.items() if "template" in part},
             aggregator=_section(whole, "aggregator", AggregatorSettings),
             collaborator=_section(whole, "collaborator", CollaboratorSettings),
             network=_section(whole, "network", NetworkSettings),
