@@ -127,7 +127,7 @@ def set_rounds(document: Document, rounds: int) -> None:
 
 def known_paths(document: Document) -> list[str]:
     """Every dotted path that the plan has or could have."""
-    paths = set(_paths_in(document, ""))
+    paths = {*_paths_in(document, ""), *WHOLE_SECTIONS}
     paths.update(path for path, _ in known_fields(document))
     return sorted(paths)
 
