@@ -55,7 +55,7 @@ def test_torchvision_is_imported_to_see_whether_it_fits_unless_the_versions_say_
 ):
     seen: list[str] = []
     monkeypatch.setattr(system, "version", {"torch": torch, "torchvision": torchvision}.__getitem__)
-    monkeypatch.setattr(system.importlib, "import_module", seen.append)
+    monkeypatch.setattr("fedagem.system.importlib.import_module", seen.append)
     check_torch_pair()
     assert seen == ["torchvision"] * imported
 
@@ -81,7 +81,8 @@ import resource, sys, torch
 from fedagem.learning.trainer import Component, OptimizerSettings, TrainingSettings, Worker
 
 if sys.argv[1] == "training":
-    Worker.build(TrainingSettings(Component(template="models.mnist_cnn.SmallCNN"), OptimizerSettings(0.1)), seed=0)
+    network, optimizer = Component(template="models.mnist_cnn.SmallCNN"), OptimizerSettings(lr=0.1)
+    Worker.build(TrainingSettings(model=network, optimizer=optimizer), seed=0)
 torch.ones(2**24)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(20):
