@@ -62,7 +62,8 @@ def complete(document: Document) -> Document:
     per_task, count = loader.get("rounds_per_task"), _mapping(loader.get("tasks")).get("count")
     if isinstance(per_task, int) and isinstance(count, int):
         _settings(whole, "aggregator").setdefault("rounds_to_train", per_task * count)
-    for stage in rounds.get("stages") or []:
+    stages = rounds.get("stages")
+    for stage in stages if isinstance(stages, list) else []:
         if isinstance(stage, dict) and stage.get("every") == "task":
             stage["every"] = per_task if per_task is not None else 1
     if loader.get("arrivals") is not None:
@@ -126,7 +127,7 @@ def set_rounds(document: Document, rounds: int) -> None:
 
 def known_paths(document: Document) -> list[str]:
     """Every dotted path that the plan has or could have."""
-    paths = set(_paths_in(document, ""))
+    paths = {*_paths_in(document, ""), *WHOLE_SECTIONS}
     paths.update(path for path, _ in known_fields(document))
     return sorted(paths)
 
@@ -164,7 +165,7 @@ def _settings(document: Document, section: str) -> dict[str, Any]:
     found = document.get(section)
     if not isinstance(found, dict):
         return {}
-    settings = found.setdefault("settings", {})
+    settings = found.get("settings")
     return settings if isinstance(settings, dict) else {}
 
 

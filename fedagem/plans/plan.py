@@ -1,5 +1,6 @@
 """A plan: everything that makes an experiment, typed, frozen and checked."""
 
+import copy
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -74,7 +75,7 @@ class Plan:
         rounds: int | None = None,
     ) -> "Plan":
         """This plan with other settings: by dotted paths, `--set` assignments, `--seed` and `--rounds`."""
-        document = editing.with_base(self._document)
+        document = copy.deepcopy(self._document)
         for path, value in (changes or {}).items():
             editing.set_value(document, path, value)
         editing.change(document, assignments)
@@ -136,16 +137,18 @@ class Plan:
     def _parse(cls, document: editing.Document, name: str) -> "Plan":
         whole = editing.complete(document)
         _check_layout(whole)
+        # First, because others follow from them: a mistake is refused by the name under which it was made.
+        data = _section(whole, "data_loader", settings_schema("data_loader", whole["data_loader"]) or StreamSettings)
         return cls(
             name=name,
-            templates={section: whole[section]["template"] for section in CLASSES},
+            templates={section: part["template"] for section, part in whole.items() if "template" in part},
             aggregator=_section(whole, "aggregator", AggregatorSettings),
             collaborator=_section(whole, "collaborator", CollaboratorSettings),
             network=_section(whole, "network", NetworkSettings),
             rounds=_section(whole, "assigner", RoundSettings),
             tasks=parse_tasks(whole["tasks"]),
             training=_section(whole, "task_runner", TrainingSettings),
-            data=_section(whole, "data_loader", settings_schema("data_loader", whole["data_loader"]) or StreamSettings),
+            data=data,
             carla=_whole_section(whole, "carla"),
             driving=_whole_section(whole, "driving"),
             warm_up=_whole_section(whole, "warm_up"),
