@@ -11,10 +11,10 @@ import torch
 
 from benchmarks.measurement import Measurement
 from fedagem.learning.buffer import Batch, ReplayBuffer
-from fedagem.learning.client import buffer_gradient, client_update
+from fedagem.learning.client import client_update
 from fedagem.learning.flat_model import FlatModel
 from fedagem.learning.learner import Learner
-from fedagem.learning.methods.fedagem import Refinement
+from fedagem.learning.methods.fedagem import Refinement, buffer_gradient
 from fedagem.learning.methods.fedavg import FedAvg
 from fedagem.learning.objective import Classification
 from models.resnet_cifar import resnet18_cifar

@@ -10,7 +10,7 @@ import click
 
 from fedagem.errors import FedAGemError
 
-COMMANDS = ("simulate", "run", "report", "reproduce", "evaluate", "detect", "anchors", "compare")
+COMMANDS = ("simulate", "run", "compare", "report", "reproduce", "plan", "evaluate", "detect", "anchors")
 
 
 class _LazyGroup(click.Group):

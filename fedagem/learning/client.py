@@ -1,4 +1,4 @@
-"""The two things a client computes in a round: ClientUpdate and ComputeBufferGrad."""
+"""What a client does with the batches of a round: ClientUpdate."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -55,24 +55,3 @@ def client_update(
         for name, value in step.losses.items():
             report.loss_sums[name] += value
     return report
-
-
-def buffer_gradient(learner: Learner, count: int) -> Tensor | None:
-    """Algorithm ComputeBufferGrad on `count` samples, or None for an empty buffer.
-
-    The gradient is that of training (batch statistics where the model has BatchNorm), but the model is left exactly
-    as it was, running statistics included.
-    """
-    if len(learner.buffer) == 0:
-        return None
-    module = learner.model.module
-    statistics = [statistic.clone() for statistic in module.buffers()]
-    module.train()
-    samples = learner.buffer.sample(count, learner.generator)
-    try:
-        learner.backward(learner.losses(learner.logits(samples), samples))
-    finally:
-        with torch.no_grad():
-            for statistic, saved in zip(module.buffers(), statistics, strict=True):
-                statistic.copy_(saved)
-    return learner.gradient.clone()

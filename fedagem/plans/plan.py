@@ -86,6 +86,10 @@ class Plan:
             editing.set_rounds(document, rounds)
         return self._parse(document, self.name)
 
+    def template_of(self, section: str) -> str:
+        """The class that does the work of a section."""
+        return self.templates[section]
+
     def renamed(self, name: str) -> "Plan":
         """The same plan under another name."""
         return replace(self, name=name)

@@ -12,8 +12,7 @@ from fedagem.errors import FedAGemError
 from fedagem.files import Lock
 from fedagem.runs.bridge_commands import check_bridge, record_command
 from fedagem.runs.drives import Drive
-from fedagem.runs.live.recording_view import RecordingView
-from fedagem.runs.live.recording_watch import RecordingWatch
+from fedagem.runs.live.recording import RecordingView, RecordingWatch
 from fedagem.runs.parallel import Check, side_by_side
 from fedagem.runs.processes import ProcessGroup
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedagem.studies.comparison import Line
-from fedagem.studies.curves import csv_curves, curves_of, markdown_curves
-from fedagem.studies.plots import draw_curves
+from fedagem.studies.curves import csv_curves, curves_of, draw_curves, markdown_curves
 from fedagem.studies.runs import StudyRun
 from fedagem.studies.study import Scale, Study
 from fedagem.studies.tables import csv_table, latex_tables, markdown_tables

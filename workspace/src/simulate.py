@@ -88,7 +88,7 @@ def _build_collaborators(
 def _build_collaborator(plan: Plan, name: str, runner: Any, link: Link) -> StagedCollaborator:
     followed = plan_of_run(Path())
     collaborator: StagedCollaborator = Plan.build(
-        followed.templates["collaborator"],
+        followed.template_of("collaborator"),
         followed.collaborator.model_dump(),
         collaborator_name=name,
         aggregator_uuid=plan.aggregator_uuid,

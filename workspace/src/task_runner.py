@@ -11,9 +11,10 @@ from openfl.federated.task.runner import TaskRunner
 from openfl.utilities import TensorKey
 
 from fedagem.errors import NonFiniteLossError
-from fedagem.learning.client import buffer_gradient, client_update
+from fedagem.learning.client import client_update
 from fedagem.learning.client_state import ClientStateStore
 from fedagem.learning.learner import Learner
+from fedagem.learning.methods.fedagem import buffer_gradient
 from fedagem.learning.trainer import TrainingSettings, Worker
 from fedagem.plans.initial_model import load_initial_model
 from fedagem.seeding import derive_generator, seeded_torch

@@ -1,4 +1,4 @@
-"""How a local gradient g is refined by the global buffer gradient g_ref.
+"""Fed-A-GEM: the gradient of a client's buffer, and how a local gradient g is refined by the average g_ref of them.
 
 Fed-A-GEM is `project`, on `conflict`, at rate 1; the rest are the alternatives of the paper's ablation.
 """
@@ -11,9 +11,31 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from fedagem.learning.learner import Learner
 from fedagem.settings import Settings
 
 logger = logging.getLogger(__name__)
+
+
+def buffer_gradient(learner: Learner, count: int) -> Tensor | None:
+    """Algorithm ComputeBufferGrad on `count` samples, or None for an empty buffer.
+
+    The gradient is that of training (batch statistics if the model has BatchNorm), but the model is left exactly
+    as it was, running statistics included.
+    """
+    if len(learner.buffer) == 0:
+        return None
+    module = learner.model.module
+    statistics = [statistic.clone() for statistic in module.buffers()]
+    module.train()
+    samples = learner.buffer.sample(count, learner.generator)
+    try:
+        learner.backward(learner.losses(learner.logits(samples), samples))
+    finally:
+        with torch.no_grad():
+            for statistic, saved in zip(module.buffers(), statistics, strict=True):
+                statistic.copy_(saved)
+    return learner.gradient.clone()
 
 
 @dataclass(frozen=True)
@@ -25,7 +47,7 @@ class Reference:
 
     @classmethod
     def of(cls, gradient: Tensor | None) -> "Reference | None":
-        """None where there is nothing to refine with: no g_ref, a zero one, or a non-finite one (reported)."""
+        """None if there is nothing to refine with: no g_ref, a zero one, or a non-finite one (reported)."""
         if gradient is None:
             return None
         squared_norm = float(gradient.dot(gradient))

@@ -8,12 +8,12 @@ from fedagem.detection.augment import mirror_head
 from fedagem.detection.objective import DetectionObjective
 from fedagem.errors import NonFiniteLossError, PlanError
 from fedagem.learning.buffer import ReplayBuffer
-from fedagem.learning.client import buffer_gradient, client_update
+from fedagem.learning.client import client_update
 from fedagem.learning.flat_model import FlatModel
 from fedagem.learning.learner import Learner
 from fedagem.learning.methods.agem import AGEM
 from fedagem.learning.methods.der import DER
-from fedagem.learning.methods.fedagem import Refinement
+from fedagem.learning.methods.fedagem import Refinement, buffer_gradient
 from fedagem.learning.methods.fedavg import FedAvg
 from fedagem.learning.methods.ideal import Ideal
 from models.tiny_yolo import TinyYolo, TinyYoloConfig

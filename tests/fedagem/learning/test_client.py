@@ -9,11 +9,11 @@ from torch.nn import functional
 
 from fedagem.errors import NonFiniteLossError
 from fedagem.learning.buffer import ReplayBuffer
-from fedagem.learning.client import buffer_gradient, client_update
+from fedagem.learning.client import client_update
 from fedagem.learning.flat_model import FlatModel
 from fedagem.learning.learner import Learner
 from fedagem.learning.methods.der import DER
-from fedagem.learning.methods.fedagem import Refinement
+from fedagem.learning.methods.fedagem import Refinement, buffer_gradient
 from fedagem.learning.methods.fedavg import FedAvg
 from fedagem.learning.objective import Classification
 from models.mnist_cnn import McMahanCNN

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from fedagem.errors import FedAGemError
-from fedagem.runs.live.recording_watch import RecordingWatch
+from fedagem.runs.live.recording import RecordingWatch
 from fedagem.runs.recorded_drive import Drive
 from fedagem.runs.recording import record_drives
 from tests.support.waiting import wait_for

@@ -11,8 +11,7 @@ from rich.console import Console
 
 from fedagem.plans.workspace import plan_folder
 from fedagem.studies.comparison import Line, compare
-from fedagem.studies.curves import csv_curves, curves_of, markdown_curves
-from fedagem.studies.plots import draw_curves
+from fedagem.studies.curves import csv_curves, curves_of, draw_curves, markdown_curves
 from fedagem.studies.runs import runs_of
 from fedagem.studies.study import Figure, Part, Row, Study, load_study
 from fedagem.studies.tables import csv_table, latex_tables, markdown_tables, terminal_tables

@@ -1,6 +1,11 @@
-"""The live view of drives that are being recorded: a bar for each, and what its recorder said last."""
+"""The live view of drives that are being recorded: a bar for each, and what its recorder said last.
 
+Both are read from the log of `carla-bridge record` while it is being written.
+"""
+
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -8,7 +13,33 @@ from rich.table import Column
 
 from fedagem.runs.drives import Drive
 from fedagem.runs.live.progress import slow_progress
-from fedagem.runs.live.recording_watch import RecordingWatch
+
+_PROGRESS = re.compile(r"(\S+) of \S+ s")
+
+
+class RecordingWatch:
+    """`look` takes in what was written since the last look."""
+
+    def __init__(self, log: Path, begin: int) -> None:
+        self._log = log
+        self._position = begin
+        self.second = 0.0
+        """Of the drive: everything before it is on disk."""
+        self.said = ""
+        """What the recorder said last: a vehicle that was moved, a server that was lost, and at the end a summary."""
+
+    def look(self) -> None:
+        """Read the lines that are complete."""
+        with self._log.open("rb") as file:
+            file.seek(self._position)
+            fresh = file.read()
+        complete = fresh[: fresh.rfind(b"\n") + 1]
+        self._position += len(complete)
+        for line in complete.decode(errors="replace").splitlines():
+            if progress := _PROGRESS.fullmatch(line):
+                self.second = float(progress[1])
+            else:
+                self.said = line
 
 
 class RecordingView:
