@@ -94,7 +94,8 @@ def change(document: Document, assignments: Iterable[str]) -> None:
 def set_value(document: Document, path: str, value: Any) -> None:
     """Change one setting by its dotted path; refuses a path that the plan cannot have."""
     known = known_paths(document)
-    if path not in known and not any(path.startswith(f"{open_path}.") for open_path in _open_paths(document)):
+    possible = path in known or path in OPTIONAL_SECTIONS
+    if not possible and not any(path.startswith(f"{open_path}.") for open_path in _open_paths(document)):
         raise PlanError(f"the plan has no {path!r}{suggestion(path, _same_end(path, known) or known)}")
     if value is None and path in OPTIONAL_SECTIONS:
         document.pop(path, None)

@@ -30,6 +30,10 @@ from fedagem.settings import Settings, parse_settings, suggestion
 from fedagem.tasks.settings import StreamSettings
 
 
+class IncompletePlanError(PlanError):
+    """The plan lacks a section, or one has no class: it was not merged with the base."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """An experiment. It never changes: `changed` makes another plan, so two plans can be compared as they are."""
@@ -165,7 +169,7 @@ def _check_layout(document: editing.Document) -> None:
     """Refuse a plan without the sections that are needed, with unknown ones, or with one that is not a mapping."""
     for name in SECTIONS:
         if not isinstance(document.get(name), dict):
-            raise PlanError(f"the plan has no section {name!r}.")
+            raise IncompletePlanError(f"the plan has no section {name!r}.")
     for name, section in document.items():
         if name not in (*SECTIONS, *OPTIONAL_SECTIONS):
             raise PlanError(f"the plan has an unknown section {name!r}{suggestion(str(name), SECTIONS)}")
@@ -176,7 +180,7 @@ def _check_layout(document: editing.Document) -> None:
         check_template(name, section.get("template", ""))
     for name in CLASSES:
         if not {"template", "settings"} <= document[name].keys():
-            raise PlanError(f"{name} needs a template, the class that does its work, and settings.")
+            raise IncompletePlanError(f"{name} needs a template, the class that does its work, and settings.")
 
 
 def _section(document: editing.Document, name: str, schema: type[Any]) -> Any:

@@ -10,9 +10,6 @@ from fedagem.learning.objective import Objective
 from fedagem.tasks.sources import Labelled
 from fedagem.tasks.tasks import Tasks
 
-RANKED_BY = "map_50/all"
-"""The metric by which the best global model is chosen if a client reports it; otherwise it is the mean accuracy."""
-
 
 @dataclass(frozen=True)
 class Evaluation:

@@ -10,7 +10,7 @@ import pytest
 from fedagem.errors import CorruptStateError, FedAGemError
 from fedagem.learning.model_file import read_model
 from fedagem.learning.trainer import Component
-from fedagem.runs.folder import plan_digest, plan_of_run
+from fedagem.runs.folder import plan_of_run
 from src.global_model import Checkpoint
 from src.link import StaleTaskError
 from tests.support.in_process_federation import MODEL, make_aggregator, make_clients, model_of, run_all
@@ -159,4 +159,4 @@ def test_a_model_file_says_where_its_model_comes_from():
         "with its defaults"
     )
     assert (description.plan, description.rounds) == ("test", ROUNDS)
-    assert description.plan_digest == plan_digest(plan_of_run(Path())[0])
+    assert description.plan_digest == plan_of_run(Path()).digest
