@@ -2,15 +2,17 @@
 
 import json
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
 import safetensors.numpy
 import torch
+from numpy.typing import NDArray
 
 from fedagem.errors import DataError
-from fedagem.learning.classification import Classification
 from fedagem.learning.model_file import ModelDescription, read_model, write_model
+from fedagem.learning.objective import Classification
 from fedagem.learning.trainer import Component
 from models.mnist_cnn import SmallCNN
 
@@ -51,7 +53,7 @@ def test_a_model_comes_back_with_its_description(path, network):
 
 
 def test_values_shapes_and_dtypes_are_kept(tmp_path):
-    given = {
+    given: dict[str, NDArray[Any]] = {
         "scalar": np.array(5, np.int64),
         "turned": np.arange(6, dtype=np.float32).reshape(2, 3).T,
         "half": np.ones(3, np.float16),
@@ -74,7 +76,7 @@ def test_the_same_model_gives_the_same_bytes(path, network):
 
 def test_defaults_are_written_down_and_the_file_that_training_began_with_is_not():
     template = "models.darknet_weights.pretrained_tiny_yolo"
-    chosen = Component(template, {"weights": "tiny-yolo-voc.weights", "classes": ["car"]})
+    chosen = Component(template=template, settings={"weights": "tiny-yolo-voc.weights", "classes": ["car"]})
     completed = ModelDescription(network=chosen).completed().network.settings
     assert completed["input_size"] == (416, 416)
     assert len(completed["anchors"]) == 5
@@ -135,7 +137,7 @@ def test_weights_of_another_network_are_refused(path):
 
 
 @pytest.mark.parametrize(
-    ("network", "complaint"),
+    ("named", "complaint"),
     [
         (
             {"template": "os.system", "settings": {"command": "touch harm"}},
@@ -148,7 +150,7 @@ def test_weights_of_another_network_are_refused(path):
         ),
         ({"template": "fedagem.files.os.system", "settings": {"command": "touch harm"}}, "cannot be imported"),
         ({"template": "fedagem.runs.processes.subprocess"}, "does not make a Module"),
-        ({"template": "fedagem.learning.classification.Classification"}, "does not make a Module"),
+        ({"template": "fedagem.learning.objective.Classification"}, "does not make a Module"),
         ({"template": "models.resnet_cifar.BasicBlock"}, "does not make a Module"),
         ({"template": "models.mnist_cnn.Missing"}, "cannot be imported"),
         ({"template": "SmallCNN"}, "not part of this project"),
@@ -156,9 +158,9 @@ def test_weights_of_another_network_are_refused(path):
         ({"template": "models.mnist_cnn.SmallCNN", "settings": {"layers": 3}}, "has no setting 'layers'"),
     ],
 )
-def test_only_networks_of_this_project_are_built(path, tmp_path, monkeypatch, network, complaint):
+def test_only_networks_of_this_project_are_built(path, tmp_path, monkeypatch, named, complaint):
     monkeypatch.chdir(tmp_path)
-    saved = read_model(describe(path, network=network))
+    saved = read_model(describe(path, network=named))
     with pytest.raises(DataError, match=complaint):
         saved.build_network()
     assert not (tmp_path / "harm").exists()
