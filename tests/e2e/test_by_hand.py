@@ -3,16 +3,15 @@
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
-from fedagem.plans.plan import change_plan, load_plan, set_rounds
+from fedagem.plans.plan import Plan
 from fedagem.runs.results import collect_results
+from fedagem.system import free_port
 
 FX = str(Path(sys.executable).with_name("fx"))
 FEDAGEM = str(Path(sys.executable).with_name("fedagem"))
@@ -51,20 +50,14 @@ def aggregator_workspace(tmp_path: Path, repository: Path) -> Path:
     checkout = tmp_path / "aggregator_machine"
     shutil.copytree(repository / "workspace", checkout / "workspace", symlinks=True)
     shutil.copytree(repository / "plan", checkout / "plan")
-    plan = load_plan(checkout / "plan" / "rotated_digits.yaml")
-    change_plan(
-        plan,
-        [
-            "data_loader.settings.clients=2",
-            "data_loader.settings.partition.classes_per_client=5",
-            "task_runner.settings.model.template=models.mnist_cnn.SmallCNN",
-        ],
-    )
-    set_rounds(plan, 5)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        plan["network"]["settings"]["agg_port"] = probe.getsockname()[1]
-    (checkout / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False))
+    small = {
+        "data_loader.settings.clients": 2,
+        "data_loader.settings.partition.classes_per_client": 5,
+        "task_runner.settings.model.template": "models.mnist_cnn.SmallCNN",
+        "network.settings.agg_port": free_port(),
+    }
+    plan = Plan.load(checkout / "plan" / "rotated_digits.yaml").changed(small, rounds=5)
+    (checkout / "plan" / "plan.yaml").write_text(plan.to_yaml())
     return checkout / "workspace"
 
 
