@@ -21,10 +21,10 @@ def check(plan: Path | None, host: str | None, port: int | None, simulator: str 
     from rich.console import Console
     from rich.table import Table
 
+    config = fleet_config(plan, host, port, simulator)
     from carla_bridge.fleet.inspection import inspect
     from carla_bridge.fleet_process.embedded import EmbeddedSimulator
 
-    config = fleet_config(plan, host, port, simulator)
     with ExitStack() as stack:
         if config.embedded:
             server = stack.enter_context(EmbeddedSimulator.start(config))

@@ -47,7 +47,7 @@ def test_a_plan_that_does_not_exist_is_refused(tmp_path):
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(plan_path, simulated):
     result = CliRunner().invoke(main, ["simulate", str(plan_path), "--out", str(simulated)])
-    assert_one_sentence(result.exit_code, result.output, "exists: go on with it (--resume)")
+    assert_one_sentence(result.exit_code, result.output, "exists: resume it (--resume)")
 
 
 def test_a_run_is_resumed_with_its_own_plan_only(plan_path, simulated):

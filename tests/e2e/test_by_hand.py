@@ -3,7 +3,6 @@
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from fedagem.plans.plan import Plan
 from fedagem.runs.results import collect_results
+from fedagem.system import free_port
 
 FX = str(Path(sys.executable).with_name("fx"))
 FEDAGEM = str(Path(sys.executable).with_name("fedagem"))
@@ -51,16 +51,13 @@ def aggregator_workspace(tmp_path: Path, repository: Path) -> Path:
     checkout = tmp_path / "aggregator_machine"
     shutil.copytree(repository / "workspace", checkout / "workspace", symlinks=True)
     shutil.copytree(repository / "plan", checkout / "plan")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    changes = {
+    small = {
         "data_loader.settings.clients": 2,
         "data_loader.settings.partition.classes_per_client": 5,
         "task_runner.settings.model.template": "models.mnist_cnn.SmallCNN",
-        "network.settings.agg_port": port,
+        "network.settings.agg_port": free_port(),
     }
-    plan = Plan.load(checkout / "plan" / "rotated_digits.yaml").changed(changes, rounds=5)
+    plan = Plan.load(checkout / "plan" / "rotated_digits.yaml").changed(small, rounds=5)
     (checkout / "plan" / "plan.yaml").write_text(plan.to_yaml())
     return checkout / "workspace"
 

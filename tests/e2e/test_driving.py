@@ -6,9 +6,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-import yaml
 
-from fedagem.plans.plan import load_plan
+from fedagem.plans.plan import Plan
+from fedagem.runs.folder import plan_of_run
 from fedagem.runs.metrics_log import MetricRow, read_metrics
 
 FEDAGEM = str(Path(sys.executable).with_name("fedagem"))
@@ -17,26 +17,28 @@ FEDAGEM = str(Path(sys.executable).with_name("fedagem"))
 @pytest.fixture
 def small_plan(tmp_path: Path, repository: Path) -> Path:
     """The demo's plan with three rounds of four seconds, small pictures and a thin network."""
-    plan = load_plan(repository / "plan" / "carla_demo.yaml")
     size = [160, 96]
-    plan["carla"] |= {
-        "image": {"width": size[0], "height": size[1], "fov": 90},
-        "min_pixels": 4,
-        "traffic": {"city": {"vehicles": 6, "walkers": 2}, "highway": {"vehicles": 6}},
-        "schedule": [{"at": 8, "vehicle": "vehicle_2", "region": "highway"}],
+    changes = {
+        "carla.image": {"width": size[0], "height": size[1], "fov": 90},
+        "carla.min_pixels": 4,
+        "carla.traffic": {"city": {"vehicles": 6, "walkers": 2}, "highway": {"vehicles": 6}},
+        "carla.schedule": [{"at": 8, "vehicle": "vehicle_2", "region": "highway"}],
+        "driving.evaluation_seconds": 3,
+        "driving.evaluation_vehicles": 2,
+        "driving.snippets": str(tmp_path / "snippets"),
+        "warm_up": {"seconds": 3, "rounds": 2},
+        "aggregator.settings.snapshots": [2],
+        "data_loader.settings.seconds_per_round": 4,
+        "data_loader.settings.input_size": size,
+        "data_loader.settings.batch_size": 2,
+        "data_loader.settings.epochs": 1,
+        "task_runner.settings.model.settings.input_size": size,
+        "task_runner.settings.model.settings.width": 0.125,
+        "task_runner.settings.objective.settings.min_size": 0,
     }
-    plan["driving"] |= {
-        "evaluation_seconds": 3,
-        "evaluation_vehicles": 2,
-        "snippets": str(tmp_path / "snippets"),
-    }
-    plan["warm_up"] = {"seconds": 3, "rounds": 2}
-    plan["aggregator"]["settings"] |= {"rounds_to_train": 3, "snapshots": [2]}
-    plan["data_loader"]["settings"] |= {"seconds_per_round": 4, "input_size": size, "batch_size": 2, "epochs": 1}
-    plan["task_runner"]["settings"]["model"]["settings"] |= {"input_size": size, "width": 0.125}
-    plan["task_runner"]["settings"]["objective"]["settings"]["min_size"] = 0
+    plan = Plan.load(repository / "plan" / "carla_demo.yaml").changed(changes, rounds=3)
     path = tmp_path / "small.yaml"
-    path.write_text(yaml.safe_dump(plan, sort_keys=False))
+    path.write_text(plan.to_yaml())
     return path
 
 
@@ -45,7 +47,9 @@ def fedagem(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def initial_model(run: Path) -> Path:
-    return Path(load_plan(run / "plan" / "plan.yaml")["task_runner"]["settings"]["initial_model"])
+    path = plan_of_run(run).training.initial_model
+    assert path is not None
+    return Path(path)
 
 
 def values(rows: list[MetricRow], metric: str, client: str) -> list[float]:

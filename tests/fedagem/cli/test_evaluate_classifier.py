@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from fedagem.cli.main import main
 from fedagem.learning.model_file import ModelDescription, write_model
 from fedagem.learning.trainer import Component
-from fedagem.plans.plan import change_plan, load_plan
+from fedagem.plans.plan import Plan
 from fedagem.runs.folder import create_run
 from models.mnist_cnn import SmallCNN
 
@@ -16,15 +16,14 @@ from models.mnist_cnn import SmallCNN
 @pytest.fixture
 def model(repository, tmp_path):
     """The last model of a run whose plan names another network: only the model's file counts."""
-    plan = load_plan(repository / "plan" / "rotated_digits.yaml")
-    change_plan(plan, ["data_loader.settings.samples_per_client=10", "data_loader.settings.test_samples=20"])
-    create_run(tmp_path / "run", plan, "rotated_digits")
+    fewer = {"data_loader.settings.samples_per_client": 10, "data_loader.settings.test_samples": 20}
+    create_run(tmp_path / "run", Plan.load(repository / "plan" / "rotated_digits.yaml").changed(fewer))
     return describe(tmp_path / "run" / "save" / "last.safetensors", "models.mnist_cnn.SmallCNN")
 
 
 def describe(path, template):
     arrays = {name: tensor.numpy() for name, tensor in SmallCNN().state_dict().items()}
-    write_model(path, arrays, ModelDescription(Component(template)))
+    write_model(path, arrays, ModelDescription(network=Component(template=template)))
     return path
 
 

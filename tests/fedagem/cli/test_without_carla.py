@@ -5,7 +5,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from carla_bridge.cli import main as bridge
+from carla_bridge.cli.main import main as bridge
 from fedagem.cli.main import main
 
 REMEDY = "which is missing; run `pip install 'fedagem[carla]'`"

@@ -97,8 +97,8 @@ def test_a_missing_file_is_named(tmp_path):
 def write_run(directory, model, template="models.tiny_yolo.TinyYolo", **settings):
     """What a federation leaves behind: a model file that is described by the plan."""
     anchors = CONFIG.to_settings()["anchors"]
-    objective = Component(OBJECTIVE, {"anchors": anchors, "thresholds": {"confidence": 0.7}})
-    network = Component(template, {**CONFIG.to_settings(), **settings})
+    objective = Component(template=OBJECTIVE, settings={"anchors": anchors, "thresholds": {"confidence": 0.7}})
+    network = Component(template=template, settings={**CONFIG.to_settings(), **settings})
     path = directory / "save" / "last.safetensors"
     arrays = {name: value.numpy() for name, value in model.state_dict().items()}
     write_model(
@@ -112,17 +112,17 @@ def test_the_model_of_a_federation_needs_nothing_but_its_file(tmp_path, model):
     checkpoint = load_detector(path)
     assert same(checkpoint.model, model)
     assert checkpoint.model.config == CONFIG
-    assert checkpoint.objective_settings["thresholds"] == {"confidence": 0.7}
+    assert checkpoint.objective_settings["thresholds"] == {"confidence": 0.7, "overlap": 0.45}
     assert not checkpoint.model.training
 
 
 def test_a_run_that_began_with_published_weights_does_not_need_them_again(tmp_path):
-    model = TinyYolo(CONFIG.classes, CONFIG.anchors, CONFIG.input_size)
+    model = TinyYolo(classes=CONFIG.classes, anchors=CONFIG.anchors, input_size=CONFIG.input_size)
     settings = {name: value for name, value in CONFIG.to_settings().items() if name != "width"}
     network = Component(
         template="models.darknet_weights.pretrained_tiny_yolo", settings={**settings, "weights": "gone.weights"}
     )
-    objective = Component(OBJECTIVE, {"anchors": settings["anchors"]})
+    objective = Component(template=OBJECTIVE, settings={"anchors": settings["anchors"]})
     arrays = {name: value.numpy() for name, value in model.state_dict().items()}
     write_model(tmp_path / "m.safetensors", arrays, ModelDescription(network=network, objective=objective).completed())
     assert same(load_detector(tmp_path / "m.safetensors").model, model)

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from fedagem.errors import DataError
-from fedagem.learning.classification import Classification
 from fedagem.learning.model_file import ModelDescription, read_model, write_model
+from fedagem.learning.objective import Classification
 from fedagem.learning.trainer import Component
 from models.mnist_cnn import SmallCNN
 
@@ -76,7 +76,7 @@ def test_the_same_model_gives_the_same_bytes(path, network):
 
 def test_defaults_are_written_down_and_the_file_that_training_began_with_is_not():
     template = "models.darknet_weights.pretrained_tiny_yolo"
-    chosen = Component(template, {"weights": "tiny-yolo-voc.weights", "classes": ["car"]})
+    chosen = Component(template=template, settings={"weights": "tiny-yolo-voc.weights", "classes": ["car"]})
     completed = ModelDescription(network=chosen).completed().network.settings
     assert completed["input_size"] == (416, 416)
     assert len(completed["anchors"]) == 5
@@ -150,7 +150,7 @@ def test_weights_of_another_network_are_refused(path):
         ),
         ({"template": "fedagem.files.os.system", "settings": {"command": "touch harm"}}, "cannot be imported"),
         ({"template": "fedagem.runs.processes.subprocess"}, "does not make a Module"),
-        ({"template": "fedagem.learning.classification.Classification"}, "does not make a Module"),
+        ({"template": "fedagem.learning.objective.Classification"}, "does not make a Module"),
         ({"template": "models.resnet_cifar.BasicBlock"}, "does not make a Module"),
         ({"template": "models.mnist_cnn.Missing"}, "cannot be imported"),
         ({"template": "SmallCNN"}, "not part of this project"),
