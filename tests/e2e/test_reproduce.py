@@ -53,7 +53,8 @@ TINY = {
 def folder(repository, tmp_path_factory):
     """A plan folder with one study of two short runs."""
     folder = tmp_path_factory.mktemp("plans")
-    shutil.copy(repository / "plan" / "rotated_digits.yaml", folder)
+    for name in ("base.yaml", "rotated_digits.yaml"):
+        shutil.copy(repository / "plan" / name, folder)
     (folder / "studies").mkdir()
     (folder / "scales.yaml").write_text(yaml.safe_dump(SCALES))
     (folder / "studies" / "tiny.yaml").write_text(yaml.safe_dump(TINY))
