@@ -12,9 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fedagem.files import read_state
+from fedagem.runs.folder import freeze_plan, plan_of_run
 from fedagem.system import free_port
 from tests.support.waiting import wait_for
 
@@ -125,7 +124,16 @@ def assert_same_outcome(run: Path, reference: Path) -> None:
 
 def fresh_copy(prepared: Path, target: Path) -> Path:
     """A prepared run (certificates, initial model) in which nothing has happened yet, with a port of its own."""
-    left_behind = ("local_state", "metrics.jsonl", "results.json", "plots", "report.html", "tensorboard", "logs")
+    left_behind = (
+        "local_state",
+        "metrics.jsonl",
+        "results.json",
+        "results.csv",
+        "plots",
+        "report.html",
+        "tensorboard",
+        "logs",
+    )
     shutil.copytree(prepared, target, ignore=shutil.ignore_patterns(*left_behind, "checkpoint.state", *MODELS))
     (target / "logs").mkdir()
     change_plan_file(target, "network", agg_port=free_port())
@@ -133,7 +141,7 @@ def fresh_copy(prepared: Path, target: Path) -> Path:
 
 
 def change_plan_file(run: Path, section: str, **settings: Any) -> None:
-    path = run / "plan" / "plan.yaml"
-    plan = yaml.safe_load(path.read_text())
-    plan[section]["settings"] |= settings
-    path.write_text(yaml.safe_dump(plan, sort_keys=False))
+    """Put settings into a section of the plan that a run's processes follow."""
+    freeze_plan(
+        run, plan_of_run(run).changed({f"{section}.settings.{name}": value for name, value in settings.items()})
+    )

@@ -53,13 +53,13 @@ def test_drawn_participants_learn_and_everybody_measures():
         ([{"tasks": ["train"]}], r"assigner\.settings\.stages\[0\]\.name is missing"),
         ([{"name": "t"}], r"assigner\.settings\.stages\[0\]\.tasks is missing"),
         ([{"name": "t", "tasks": "train"}], r"stages\[0\]\.tasks must be a list, not 'train'"),
-        ([{"name": "t", "tasks": []}], r"\(t\) has no tasks"),
+        ([{"name": "t", "tasks": []}], r"stages\[0\]\.tasks must be a list of at least 1 value"),
         ([{"name": "t", "tasks": ["train"], "every": 0}], r"every must be at least 1, not 0"),
         ([{"name": "t", "tasks": ["train"], "every": "two"}], r"every must be a whole number, not 'two'"),
-        ([{"name": "t", "tasks": ["train"], "rounds": "last"}], r"rounds is 'last'; known are all, first"),
+        ([{"name": "t", "tasks": ["train"], "rounds": "last"}], r"rounds is 'last'; valid values: all, first"),
         ([{"name": "t", "tasks": ["train"], "evry": 2}], r"has no setting 'evry'; did you mean every"),
         (["train"], r"assigner\.settings\.stages\[0\] must be a mapping, not 'train'"),
-        ([], r"stages is empty"),
+        ([], r"assigner\.settings\.stages must be a list of at least 1 value"),
     ],
 )
 def test_stages_that_cannot_work_are_refused(stages, sentence):
