@@ -15,8 +15,13 @@ _LEFT_OUT: dict[str, Any] = {
     "collaborator": {"connect_seconds", "retry_seconds", "write_logs", "log_memory_usage"},
     # Where frames come from and where recordings are kept; what is driven and recorded stays.
     "data": {"stream": {"host", "port"}},
-    "carla": {"host": True, "port": True, "timeout_seconds": True, "traffic_manager_port": True}
-    | {"stream": {"host", "port"}},
+    "carla": {
+        "host": True,
+        "port": True,
+        "timeout_seconds": True,
+        "traffic_manager_port": True,
+        "stream": {"host", "port"},
+    },
     "driving": {"snippets"},
 }
 """By part of a plan, the settings that change no number; `...` leaves out all of them."""
@@ -36,7 +41,8 @@ def digest_of(settings: Mapping[str, Any]) -> str:
 def _plain(part: Any, left_out: Any = None) -> Any:
     """Settings without what is at its default or left out, as plain values."""
     if isinstance(part, Settings):
-        return part.model_dump(mode="json", exclude_defaults=True, exclude=left_out)
+        values = part.model_dump(mode="json", exclude_defaults=True, exclude=left_out)
+        return {name: value for name, value in values.items() if value != {}}
     if isinstance(part, Mapping):
         return {key: _plain(value) for key, value in part.items()}
     return part

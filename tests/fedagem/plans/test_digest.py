@@ -62,6 +62,11 @@ def test_where_a_drive_takes_place_changes_no_digest(drive, assignment):
     assert digests(drive.changed(assignments=[assignment])) == digests(drive)
 
 
+def test_an_address_among_defaults_changes_no_digest(drive):
+    plain = drive.changed({"carla.stream": {}})
+    assert digests(plain.changed({"carla.stream": {"port": 1}})) == digests(plain)
+
+
 WITH_EFFECT = [
     "task_runner.settings.method=agem",
     "task_runner.settings.fedagem=false",
