@@ -30,4 +30,4 @@ class NonFiniteLossError(FedAGemError):
 
 
 class FederationError(FedAGemError):
-    """A collaborator cannot join or go on with the federation."""
+    """A collaborator cannot join the federation or stay in it."""

@@ -121,7 +121,7 @@ class _Body:
         self.problem: BaseException | None = None
 
     def write(self, data: memoryview) -> int:
-        """Whatever goes wrong is kept: torch goes on to close its archive, and complains of that instead."""
+        """Keep the first error: torch then tries to close its archive, and would report that failure instead."""
         try:
             self._file.write(data)
             self.sha256.update(data)

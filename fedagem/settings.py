@@ -1,4 +1,4 @@
-"""Settings of a plan: typed models that refuse whatever does not fit in one sentence.
+"""Settings of a plan: typed models that refuse a wrong value with one sentence.
 
 A setting has one home, a field of a `Settings` model: its type, its bounds, its default, and below it the sentence
 that explains it. The check, the error, `fedagem plan show`, the schema for editors and docs/plan.md follow from it.

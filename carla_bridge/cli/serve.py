@@ -41,6 +41,7 @@ def serve(
     from carla_bridge.fleet_process.process import FleetProcess
     from carla_bridge.packets import Gap
     from carla_bridge.stream.server import StreamServer, check_exposure
+    from fedagem.files import write_file
 
     config = fleet_config(plan, host, port, simulator)
     if listen is not None:
@@ -69,8 +70,6 @@ def serve(
         names = ", ".join(vehicle.name for vehicle in config.vehicles)
         note(f"serving {names} in {fleet.map_name} at {address}; the world waits until a collaborator asks for frames")
         if ready_file is not None:
-            part = ready_file.with_name(f".{ready_file.name}.part")
-            part.write_text(address)
-            part.replace(ready_file)
+            write_file(ready_file, address)
         with suppress(KeyboardInterrupt):
             server.run()

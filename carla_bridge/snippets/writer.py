@@ -1,7 +1,6 @@
 """Writes one snippet frame by frame; if the process is stopped, everything recorded until then can be read."""
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +11,7 @@ from carla_bridge.errors import SnippetError
 from carla_bridge.frames import Box, Frame
 from carla_bridge.snippets.journal import read_journal
 from carla_bridge.snippets.layout import ANNOTATIONS, JOURNAL
+from fedagem.files import write_file
 
 
 class SnippetWriter:
@@ -53,9 +53,7 @@ class SnippetWriter:
                 for number, name in enumerate(self._classes, start=1)
             ],
         }
-        start = self.directory / f".{JOURNAL}.part"
-        start.write_text(json.dumps(header) + "\n")
-        start.replace(self.directory / JOURNAL)
+        write_file(self.directory / JOURNAL, json.dumps(header) + "\n")
         return (self.directory / JOURNAL).open("ab")
 
     def write(self, frame: Frame) -> None:
@@ -103,12 +101,7 @@ class SnippetWriter:
         self._closed = True
         self._journal.close()
         journal = self.directory / JOURNAL
-        part = self.directory / f".{ANNOTATIONS}.part"
-        with part.open("w") as file:
-            json.dump(read_journal(journal), file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self.directory / ANNOTATIONS)
+        write_file(self.directory / ANNOTATIONS, json.dumps(read_journal(journal)))
         journal.unlink()
 
     def __enter__(self) -> "SnippetWriter":

@@ -23,7 +23,7 @@ _METHODS = "fedavg,der,der+fedagem"
 @click.argument("plan_path", metavar="PLAN", type=click.Path(path_type=Path))
 @click.option("--methods", help=f"Comma-separated; by default {_METHODS}, and for driving plans ideal too.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many seeds, from 0 on.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs side by side.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs at the same time.")
 @click.option("--federated", is_flag=True, help="Real federations of fx processes instead of simulations.")
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds in all, instead of the plan's number.")
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Change one setting of the plan.")

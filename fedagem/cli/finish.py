@@ -1,4 +1,4 @@
-"""How a run ends: with its results, or with the way to go on."""
+"""How a run ends: with its results, or with the command that resumes it."""
 
 import shlex
 from pathlib import Path
@@ -34,10 +34,10 @@ def illustrate_run(directory: Path) -> list[Path]:
 
 
 def interrupted(command: str, request: RunRequest, directory: Path) -> NoReturn:
-    """Say how to go on, and leave with the exit code of an interrupt."""
+    """Say how to resume, and leave with the exit code of an interrupt."""
     parts = ["fedagem", command, str(request.plan_path), "--resume", "--out", str(directory)]
     parts += [] if request.rounds is None else ["--rounds", str(request.rounds)]
     parts += [] if request.seed is None else ["--seed", str(request.seed)]
     parts += [part for assignment in request.assignments for part in ("--set", assignment)]
-    click.echo(f"Stopped; nothing is lost. Go on with: {shlex.join(parts)}", err=True)
+    click.echo(f"Interrupted; progress is saved. Resume with: {shlex.join(parts)}", err=True)
     raise SystemExit(130)

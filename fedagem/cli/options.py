@@ -25,7 +25,7 @@ class RunRequest:
     resume: bool
 
     def open_run(self, *checks: Callable[[Plan], None]) -> tuple[Path, Plan]:
-        """The run's directory, laid out or found again, and its plan, which must pass the command's own checks too."""
+        """The run's folder, new or resumed, and its plan, which must pass the command's own checks too."""
         from fedagem.plans.checks import check_plan, check_snippet_paths
         from fedagem.plans.initial_model import with_located_model
         from fedagem.plans.plan import Plan
@@ -53,7 +53,7 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--seed", type=click.IntRange(min=0), help="The seed of the run, instead of the plan's.")
     @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Change one setting of the plan.")
     @click.option("--out", type=click.Path(path_type=Path), help="The run's folder; by default under runs/.")
-    @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
+    @click.option("--resume", is_flag=True, help="Resume a run that was interrupted.")
     def wrapper(plan: Path, **options: Any) -> None:
         shared = {field.name: options.pop(field.name) for field in fields(RunRequest) if field.name in options}
         command(RunRequest(plan_path=plan, **shared), **options)

@@ -23,7 +23,7 @@ SCALES = ("smoke", "paper")
 @click.option("--list", "show_list", is_flag=True, help="Every study: what it needs and how long it takes here.")
 @click.option("--scale", type=click.Choice(SCALES), default="smoke", show_default=True, help="How much of it to run.")
 @click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Seeds 0, 1, ... of each row.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Runs side by side; by default one per core.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time; by default one per core.")
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Change one setting of every plan.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/studies"), help="Where runs and tables go.")
 def command(
@@ -35,9 +35,9 @@ def command(
     assignments: tuple[str, ...],
     out: Path,
 ) -> None:
-    """Run STUDY, a table or figure of the paper, and print the paper's numbers beside ours.
+    """Run STUDY, a table or figure of the paper, and print the paper's numbers next to ours.
 
-    Finished runs are kept and stopped ones go on, so the same command again continues where it was.
+    Run the same command again to resume it: finished runs are kept, and unfinished ones continue.
     """
     from rich.console import Console
 
@@ -66,7 +66,9 @@ def command(
         run_jobs([run.job() for run in runs], jobs)
     except KeyboardInterrupt:
         done = sum(run.finished for run in runs)
-        click.echo(f"Stopped with {done} of {len(runs)} runs finished; the same command goes on from here.", err=True)
+        click.echo(
+            f"Interrupted; {done} of {len(runs)} runs are finished. Run the same command again to resume.", err=True
+        )
         raise SystemExit(130) from None
     lines = compare(chosen, runs)
     console = Console()
@@ -81,7 +83,7 @@ def command(
 
 
 def _print_list(folder: Path, seeds: int, jobs: int, out: Path) -> None:
-    """All studies, with the data they need, where it is looked for, and the time they would take."""
+    """All studies, with the data they need, the folder it is expected in, and the time they would take."""
     from rich.console import Console
     from rich.table import Table
 
@@ -90,7 +92,7 @@ def _print_list(folder: Path, seeds: int, jobs: int, out: Path) -> None:
     from fedagem.studies.runs import runs_of
     from fedagem.studies.study import load_study, study_names
 
-    table = Table(title=f"Studies, with {seeds} seeds and {jobs} runs side by side")
+    table = Table(title=f"Studies, with {seeds} seeds and {jobs} runs at a time")
     table.add_column("study", no_wrap=True)
     for heading in ("paper", "needs", "runs", *SCALES):
         table.add_column(heading, overflow="fold")

@@ -17,7 +17,7 @@ _MOST_WORKERS = 4
 
 
 @click.command(name="simulate")
-@click.option("--workers", type=click.IntRange(min=1), help="Clients side by side; by default as many as pay off.")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes for the clients; by default as many as pay off.")
 @run_options
 def command(request: RunRequest, workers: int | None) -> None:
     """Run PLAN without sockets: same plan and seed, same numbers as `fedagem run`, with any number of workers."""

@@ -75,7 +75,7 @@ def _pixel_centres(pixels: int) -> Tensor:
 
 
 def mirror(batch: dict[str, Tensor], chosen: Tensor, anchors: int) -> dict[str, Tensor]:
-    """Mirror the chosen samples left to right: pixels, boxes and, where there are any, stored head maps."""
+    """Mirror the chosen samples left to right: pixels, boxes and, if there are any, stored head maps."""
     mirrored = {**batch, MIRRORED: chosen}
     mirrored["x"] = torch.where(chosen[:, None, None, None], batch["x"].flip(3), batch["x"])
     boxes = batch["boxes"].clone()

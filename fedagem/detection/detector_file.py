@@ -42,7 +42,7 @@ def save_detector(model: TinyYolo, path: Path) -> None:
 def load_detector(path: Path, allowed: Collection[str] = ()) -> Checkpoint:
     """A detector in evaluation mode, from a model file or from a `.pt` file of plain weights and settings.
 
-    `allowed` are packages besides this project's whose classes a model file may name.
+    `allowed` names further packages whose classes a model file may use.
     """
     if path.suffix == ".pt":
         return _load_plain(path)

@@ -29,7 +29,7 @@ def _no_labels() -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class NamedFrame:
-    """A frame, what to call it in results, and its annotations where it has any."""
+    """A frame, what to call it in results, and its annotations if it has any."""
 
     image: Image
     name: str

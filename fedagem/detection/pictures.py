@@ -27,7 +27,7 @@ CAPTION_HEIGHT = 22
 def draw_boxes(
     image: Image, boxes: Tensor, labels: Tensor, classes: Sequence[str], scores: Tensor | None = None
 ) -> Image:
-    """A copy of an RGB frame with boxes (n, 4) as x1, y1, x2, y2 in its pixels, named and, where given, scored."""
+    """A copy of an RGB frame with boxes (n, 4) as x1, y1, x2, y2 in its pixels, with names and, if given, scores."""
     drawn = image.copy()
     names = [classes[label] for label in labels.tolist()]
     if scores is not None:

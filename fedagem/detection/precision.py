@@ -23,7 +23,7 @@ MAX_DETECTIONS = 100
 
 @dataclass(frozen=True)
 class Precision:
-    """Average precision at IoU 0.5 and averaged over 0.5 to 0.95; None where there was nothing to find."""
+    """Average precision at IoU 0.5 and averaged over 0.5 to 0.95; None if there was nothing to find."""
 
     map_50: float | None
     map: float | None

@@ -16,7 +16,7 @@ from models.yolo_decode import PADDING_CLASS
 
 
 class LabelledFrame(Protocol):
-    """What the bridge's frames look like from here, so that this room need not import theirs."""
+    """What the bridge's frames look like, so that this package need not import the bridge."""
 
     @property
     def image(self) -> NDArray[np.uint8]:

@@ -93,7 +93,7 @@ class ReplayBuffer:
         return {name: values[: len(self)] for name, values in self._slots.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is needed to go on exactly from here: in the buffer's own memory, so save it before going on."""
+        """All that is needed to continue from here; it shares the buffer's memory, so save it before the next batch."""
         return {
             "capacity": self.capacity,
             "policy": self.policy,

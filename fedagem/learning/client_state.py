@@ -69,7 +69,7 @@ class ClientStateStore:
         if saved and self._read(min(saved))["previous"] is not None:
             raise CorruptStateError(
                 f"{self.directory} has states after rounds {saved}, but round {round_number} needs an earlier one: "
-                "the federation was set back; remove this folder to let the client start afresh."
+                "the federation was set back; remove this folder to let the client start again with an empty buffer."
             )
         return ClientState(self._fresh_buffer())
 

@@ -12,7 +12,7 @@ Matrix = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class Summary:
-    """The four numbers after task t; None where the paper defines none (a single task)."""
+    """The four numbers after task t; None if the paper defines none (a single task)."""
 
     accuracy: float
     forgetting: float | None

@@ -68,7 +68,7 @@ class SavedModel:
     weights: Mapping[str, Tensor]
 
     def build_network(self, allowed: Collection[str] = ()) -> nn.Module:
-        """The network in evaluation mode; `allowed` are packages whose classes it may be made of besides ours."""
+        """The network in evaluation mode; `allowed` names packages whose classes it may use, in addition to ours."""
         network = _build(self.description.network, nn.Module, self.path, allowed)
         try:
             network.load_state_dict(dict(self.weights))

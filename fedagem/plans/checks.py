@@ -14,7 +14,7 @@ from fedagem.tasks.settings import StreamSettings
 
 
 def check_plan(plan: Plan) -> None:
-    """Refuse a plan whose sections are at odds with each other, in one sentence."""
+    """Refuse a plan whose sections contradict each other, in one sentence."""
     _check_stages(plan)
     _check_fedagem(plan)
     if isinstance(plan.data, StreamSettings):
@@ -26,7 +26,7 @@ def check_plan(plan: Plan) -> None:
 
 
 def check_snippet_paths(plan: Plan) -> None:
-    """Refuse a plan whose recorded drives are not here; other machines may have them elsewhere, so a run asks this."""
+    """Refuse a plan whose recorded drives are not here. Only runs check this: other machines may have others."""
     if not isinstance(plan.data, DrivingSettings):
         return
     for setting, path in _recorded_paths(plan.data):
@@ -142,7 +142,7 @@ def _check_warm_up(plan: Plan) -> None:
 
 
 def _check_drive(plan: Plan) -> None:
-    """Refuse sections of a drive that are missing, or at odds with what the vehicles are to learn from."""
+    """Refuse sections of a drive that are missing, or that contradict what the vehicles should learn from."""
     drives = isinstance(plan.data, DrivingSettings)
     if plan.carla is None:
         if isinstance(plan.data, DrivingSettings) and plan.data.stream is not None:

@@ -49,7 +49,7 @@ def with_base(document: Mapping[str, Any]) -> Document:
         if isinstance(section, Mapping) and "defaults" in section:
             raise PlanError(
                 f"{name}.defaults is OpenFL's way to share settings, which looks into OpenFL's own package: remove it; "
-                "what plans share here is in plan/base.yaml and is merged by itself."
+                "what plans share here is in plan/base.yaml and is merged automatically."
             )
     merged: Document = _merged(base_document(), document)
     return merged
@@ -62,7 +62,8 @@ def complete(document: Document) -> Document:
     per_task, count = loader.get("rounds_per_task"), _mapping(loader.get("tasks")).get("count")
     if isinstance(per_task, int) and isinstance(count, int):
         _settings(whole, "aggregator").setdefault("rounds_to_train", per_task * count)
-    for stage in rounds.get("stages") or []:
+    stages = rounds.get("stages")
+    for stage in stages if isinstance(stages, list) else []:
         if isinstance(stage, dict) and stage.get("every") == "task":
             stage["every"] = per_task if per_task is not None else 1
     if loader.get("arrivals") is not None:
@@ -93,7 +94,8 @@ def change(document: Document, assignments: Iterable[str]) -> None:
 def set_value(document: Document, path: str, value: Any) -> None:
     """Change one setting by its dotted path; refuses a path that the plan cannot have."""
     known = known_paths(document)
-    if path not in known and not any(path.startswith(f"{open_path}.") for open_path in _open_paths(document)):
+    possible = path in known or path in OPTIONAL_SECTIONS
+    if not possible and not any(path.startswith(f"{open_path}.") for open_path in _open_paths(document)):
         raise PlanError(f"the plan has no {path!r}{suggestion(path, _same_end(path, known) or known)}")
     if value is None and path in OPTIONAL_SECTIONS:
         document.pop(path, None)
@@ -126,7 +128,7 @@ def set_rounds(document: Document, rounds: int) -> None:
 
 def known_paths(document: Document) -> list[str]:
     """Every dotted path that the plan has or could have."""
-    paths = set(_paths_in(document, ""))
+    paths = {*_paths_in(document, ""), *WHOLE_SECTIONS}
     paths.update(path for path, _ in known_fields(document))
     return sorted(paths)
 
@@ -160,11 +162,11 @@ def _merged(base: Any, own: Any) -> Any:
 
 
 def _settings(document: Document, section: str) -> dict[str, Any]:
-    """The settings of a section, to be changed in place; of one that is not a mapping, a mapping that nobody keeps."""
+    """The settings of a section, to be changed in place; an unused mapping if the section is not one."""
     found = document.get(section)
     if not isinstance(found, dict):
         return {}
-    settings = found.setdefault("settings", {})
+    settings = found.get("settings")
     return settings if isinstance(settings, dict) else {}
 
 
@@ -186,5 +188,5 @@ def _same_end(path: str, known: Iterable[str]) -> list[str]:
 
 
 def _open_paths(document: Document) -> list[str]:
-    """Mappings whose keys are up to whatever they configure."""
+    """Mappings with free keys: what they configure decides which are valid."""
     return [path for path, field in known_fields(document) if typing.get_origin(field.annotation) is dict]

@@ -1,5 +1,6 @@
 """A plan: everything that makes an experiment, typed, frozen and checked."""
 
+import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,10 @@ from fedagem.plans.templates import check_template
 from fedagem.plans.workload import DrivingWorkload, TaskWorkload, Workload
 from fedagem.settings import parse_settings, suggestion
 from fedagem.tasks.settings import StreamSettings
+
+
+class IncompletePlanError(PlanError):
+    """The plan lacks a section, or one has no class: it was not merged with the base."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class Plan:
         rounds: int | None = None,
     ) -> "Plan":
         """This plan with other settings: by dotted paths, `--set` assignments, `--seed` and `--rounds`."""
-        document = editing.with_base(self._document)
+        document = copy.deepcopy(self._document)
         for path, value in (changes or {}).items():
             editing.set_value(document, path, value)
         editing.change(document, assignments)
@@ -150,16 +155,18 @@ class Plan:
     def _parse(cls, document: editing.Document, name: str) -> "Plan":
         whole = editing.complete(document)
         _check_layout(whole)
+        # First, because others follow from them: a mistake is refused by the name under which it was made.
+        data = _section(whole, "data_loader", settings_schema("data_loader", whole["data_loader"]) or StreamSettings)
         return cls(
             name=name,
-            templates={section: whole[section]["template"] for section in CLASSES},
+            templates={section: part["template"] for section, part in whole.items() if "template" in part},
             aggregator=_section(whole, "aggregator", AggregatorSettings),
             collaborator=_section(whole, "collaborator", CollaboratorSettings),
             network=_section(whole, "network", NetworkSettings),
             rounds=_section(whole, "assigner", RoundSettings),
             tasks=parse_tasks(whole["tasks"]),
             training=_section(whole, "task_runner", TrainingSettings),
-            data=_section(whole, "data_loader", settings_schema("data_loader", whole["data_loader"]) or StreamSettings),
+            data=data,
             carla=_whole_section(whole, "carla"),
             driving=_whole_section(whole, "driving"),
             warm_up=_whole_section(whole, "warm_up"),
@@ -171,7 +178,7 @@ def _check_layout(document: editing.Document) -> None:
     """Refuse a plan without the sections that are needed, with unknown ones, or with one that is not a mapping."""
     for name in SECTIONS:
         if not isinstance(document.get(name), dict):
-            raise PlanError(f"the plan has no section {name!r}.")
+            raise IncompletePlanError(f"the plan has no section {name!r}.")
     for name, section in document.items():
         if name not in (*SECTIONS, *OPTIONAL_SECTIONS):
             raise PlanError(f"the plan has an unknown section {name!r}{suggestion(str(name), SECTIONS)}")
@@ -182,7 +189,7 @@ def _check_layout(document: editing.Document) -> None:
         check_template(name, section.get("template", ""))
     for name in CLASSES:
         if not {"template", "settings"} <= document[name].keys():
-            raise PlanError(f"{name} needs a template, the class that does its work, and settings.")
+            raise IncompletePlanError(f"{name} needs a template, the class that does its work, and settings.")
 
 
 def _section(document: editing.Document, name: str, schema: type[Any]) -> Any:

@@ -29,6 +29,6 @@ def fleet_command(plan_file: str, port: int, ready_file: str) -> list[str]:
 
 
 def record_command(plan_file: Path, seconds: float, out: Path, jpeg_quality: int | None) -> list[str]:
-    """The process that drives the vehicles and records their frames; it goes on with what is there already."""
+    """The process that drives the vehicles and records their frames; it continues a recording that was begun."""
     command = [_BRIDGE, "record", "--plan", str(plan_file), "--seconds", f"{seconds:g}", "--out", str(out), "--resume"]
     return command if jpeg_quality is None else [*command, "--jpeg-quality", str(jpeg_quality)]

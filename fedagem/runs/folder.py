@@ -50,7 +50,7 @@ def freeze_plan(directory: Path, plan: Plan) -> None:
 
 
 def resume_run(directory: Path, requested: Plan) -> None:
-    """Go on with a run; refuses a folder that holds none, or one of another plan."""
+    """Check that a run can be resumed; refuses a folder that holds none, or one of another plan."""
     path = directory / _REQUESTED
     if not path.exists():
         if (directory / _FOLLOWED).exists():

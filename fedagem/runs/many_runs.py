@@ -37,7 +37,7 @@ class Job:
 
 
 def run_jobs(jobs: Sequence[Job], parallel: int) -> None:
-    """Bring every run to its end: finished ones of the same plan are left alone, begun ones go on, the others start.
+    """Complete every run: keep finished ones of the same plan, resume those that were begun, start the others.
 
     The first failure, or an interrupt, stops the rest; what they have learned so far stays on disk.
     """

@@ -1,11 +1,11 @@
-"""Work side by side in threads: the first failure, or an interrupt, stops the rest."""
+"""Work in parallel threads: the first failure, or an interrupt, stops the rest."""
 
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 Check = Callable[[], None]
-"""Raises where the work is to stop; a part that waits calls it again and again."""
+"""Raises if the work should stop; a part that waits calls it again and again."""
 
 
 class _StoppedError(Exception):

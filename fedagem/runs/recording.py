@@ -74,11 +74,11 @@ def _let_the_bridge_record(drive: Drive, lock: Lock, view: RecordingView, check:
             group.wait(refresh)
         except FedAGemError as problem:
             raise FedAGemError(
-                f"the drive {drive.title} could not be recorded, what there is of it is kept: {problem.message}"
+                f"the drive {drive.title} could not be recorded; what was recorded so far is kept: {problem.message}"
             ) from problem
         view.end(drive)
 
 
 def _beside(drive: Drive, suffix: str) -> Path:
-    """A file that belongs to a recording and is not part of it."""
+    """A file next to a recording that is not part of it."""
     return drive.place.with_name(f"{drive.place.name}.{suffix}")

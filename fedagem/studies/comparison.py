@@ -1,4 +1,4 @@
-"""The paper's numbers beside ours."""
+"""The paper's numbers compared with ours."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

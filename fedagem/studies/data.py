@@ -25,7 +25,7 @@ class StudyData:
         return resolve_root(self.root)
 
     def missing(self) -> list[Path]:
-        """Files it would look for in vain."""
+        """The files that it needs and that are not there."""
         return missing_files(self.dataset, self.root, self.settings)
 
 

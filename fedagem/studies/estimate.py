@@ -33,7 +33,7 @@ class Estimator:
         self._costs: dict[str, float | None] = {}
 
     def seconds(self, runs: Sequence[StudyRun], jobs: int) -> float | None:
-        """How long the runs take with so many side by side; None where a network or a data set is not known here."""
+        """How long the runs take with so many at a time; None if a network or a data set is not known here."""
         total = 0.0
         for plan in {run.directory: run.plan for run in runs}.values():
             cost = self._cost(plan)

@@ -43,8 +43,8 @@ def _markdown(
     text = [
         f"# {study.title}",
         f"The paper's {study.paper}. Ours: `{command}`, seeds {', '.join(map(str, seeds))}; {len(runs)} runs, "
-        f"{hours:.1f} hours of simulation in all. Mean ± standard deviation over the seeds, in per cent where a "
-        "share is meant.",
+        f"{hours:.1f} hours of simulation in all. Mean ± standard deviation over the seeds, with shares in per "
+        "cent.",
         *([study.notes.strip()] if study.notes else []),
         "## What was run",
         "\n".join(_settings(run, scale) for run, scale in _one_of_each_part(study, runs, scales)),

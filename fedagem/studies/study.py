@@ -30,7 +30,7 @@ _OWN = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of the paper or of ours, with its spread where one is known."""
+    """A number of the paper or of ours, with its standard deviation if that is known."""
 
     mean: float
     spread: float | None = None
@@ -39,7 +39,7 @@ class Figure:
 
     @classmethod
     def parse(cls, value: Any, path: str) -> "Figure | None":
-        """From a YAML value: 68.02, `68.02±3.1`, or nothing where the paper is silent."""
+        """From a YAML value: 68.02, `68.02±3.1`, or nothing if the paper has no number."""
         if value is None:
             return None
         found = re.fullmatch(r"(-?[\d.]+)(?:±([\d.]+))?", str(value))
@@ -55,7 +55,7 @@ class Scale(Settings):
     set: dict[str, Any] = Field(default_factory=dict)
 
     def besides(self, assignments: Iterable[str]) -> "Scale":
-        """What is left of the scale where the command line has the last word on some settings, or on parts of them."""
+        """The scale without the settings that the command line changes, as a whole or in part."""
         given = [assignment.partition("=")[0] for assignment in assignments]
         kept = {path: value for path, value in self.set.items() if not any(overlap(path, other) for other in given)}
         return Scale(rounds_per_task=self.rounds_per_task, set=kept)
@@ -75,7 +75,7 @@ class Row(Settings):
     with_: list[Any] | None = None
 
     def figures(self, side: str) -> list[Any] | None:
-        """The paper's numbers of one side, or None where that side is not run."""
+        """The paper's numbers of one side, or None if that side is not run."""
         return self.without if side == "without" else self.with_
 
 
@@ -122,12 +122,12 @@ def check_assignments(study: Study, assignments: Iterable[str]) -> None:
                 if overlap(path, varied):
                     raise PlanError(
                         f"--set {assignment} cannot be used here: the rows of this study vary {varied} (as in "
-                        f"{row.label!r}), so leave it out, or write a study of your own in plan/studies."
+                        f"{row.label!r}), so leave it out, or write your own study in plan/studies."
                     )
 
 
 def overlap(path: str, other: str) -> bool:
-    """Whether one of two dotted paths is the other, or a part of it: who changes one changes both."""
+    """Whether one of two dotted paths is the other, or a part of it, so that changing one changes both."""
     return f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}.")
 
 

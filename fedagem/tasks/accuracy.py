@@ -10,9 +10,6 @@ from fedagem.learning.objective import Objective
 from fedagem.tasks.sources import Labelled
 from fedagem.tasks.tasks import Tasks
 
-RANKED_BY = "map_50/all"
-"""The metric by which the best global model is chosen if a client reports it; otherwise it is the mean accuracy."""
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -28,7 +25,7 @@ class Evaluation:
 def count_correct(
     model: nn.Module, objective: Objective, test_sets: Iterable[Labelled], tasks: Tasks, batch_size: int = 512
 ) -> Evaluation:
-    """Correct answers and their number for every task: domain-IL, or class-IL and task-IL where classes differ.
+    """Correct answers and their number for every task: domain-IL, or class-IL and task-IL if classes differ.
 
     Task-IL knows the task: only its classes compete.
     """

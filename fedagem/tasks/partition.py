@@ -10,14 +10,14 @@ from fedagem.errors import PlanError
 def by_classes(labels: Tensor, clients: int, per_client: int, generator: torch.Generator) -> list[Tensor]:
     """Every client gets samples of `per_client` different classes, and every sample goes to one client.
 
-    Classes are dealt to clients round-robin from a random order, so each class has (nearly) the same number of
-    takers, who share its samples evenly.
+    Classes are dealt to clients round-robin from a random order, so each class goes to (nearly) the same number
+    of clients, which share its samples evenly.
     """
     classes = labels.unique()
     if per_client > len(classes) or clients * per_client < len(classes):
         raise PlanError(
             f"{clients} clients with {per_client} classes each cannot share {len(classes)} classes: "
-            "every class needs a taker, and a client at most all classes."
+            "every class needs a client, and no client can have more classes than there are."
         )
     order = classes[torch.randperm(len(classes), generator=generator)]
     dealt = order.repeat(-(-clients * per_client // len(classes)))[: clients * per_client]
@@ -36,7 +36,7 @@ def by_dirichlet(labels: Tensor, clients: int, alpha: float, generator: torch.Ge
     """Every client draws a class mixture q ~ Dir(alpha p) and an equal number of samples.
 
     p is the classes' prior, scaled to mean 1: alpha is the concentration per class, whatever their number, and 0.3 the
-    moderate heterogeneity of the paper. Where a class runs out, the rest of a client's samples come from the classes
+    moderate heterogeneity of the paper. If a class runs out, the rest of a client's samples come from the classes
     that are left, in the proportions of q.
     """
     classes, counts = labels.unique(return_counts=True)

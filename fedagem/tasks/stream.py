@@ -67,7 +67,7 @@ class TaskStream:
     def _limits(self, sizes: list[int]) -> list[int]:
         """How many samples of each task a client keeps of those it was dealt.
 
-        Where clients go at their own pace, all of a client's tasks shrink alike: one cap for all would make them
+        If clients go at their own pace, all of a client's tasks shrink alike: one cap for all would make them
         equally long, and the clients would reach every boundary together.
         """
         limit, dealt = self.settings.samples_per_client, sum(sizes)
@@ -112,7 +112,7 @@ class ClientStream:
         self._cached: tuple[int, Labelled] | None = None
 
     def train_batches(self, round_number: int) -> Iterator[Batch]:
-        """E epochs over the client's data of the round, shuffled by the plan's seed; nothing where there is none."""
+        """E epochs over the client's data of the round, shuffled by the plan's seed; nothing if there is none."""
         settings = self.stream.settings
         data = self._data_of(round_number // settings.rounds_per_task)
         if not len(data):

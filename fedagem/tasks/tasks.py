@@ -19,7 +19,7 @@ class Tasks(ABC):
         self.classes = classes
 
     def classes_of(self, task: int) -> range:
-        """The classes that occur in a task; all of them where only the domain changes."""
+        """The classes that occur in a task; all of them if only the domain changes."""
         return range(self.classes)
 
     @abstractmethod
@@ -28,7 +28,7 @@ class Tasks(ABC):
 
 
 class RotatedTasks(Tasks):
-    """Domain-IL: every task turns the images by an angle of its own, drawn between 0 and `max_angle` degrees."""
+    """Domain-IL: every task turns the images by another angle, drawn between 0 and `max_angle` degrees."""
 
     def __init__(self, count: int, classes: int, seed: int, max_angle: float = 180.0) -> None:
         super().__init__(count, classes)
@@ -40,7 +40,7 @@ class RotatedTasks(Tasks):
 
 
 class PermutedTasks(Tasks):
-    """Domain-IL: every task shuffles the pixels by a permutation of its own."""
+    """Domain-IL: every task shuffles the pixels by another permutation."""
 
     def __init__(self, count: int, classes: int, seed: int) -> None:
         super().__init__(count, classes)
@@ -55,7 +55,7 @@ class PermutedTasks(Tasks):
 class SequentialTasks(Tasks):
     """Class- and task-IL: every task brings the next group of classes, disjoint from the others.
 
-    Curriculum 0 takes the groups in order; every other number is a fixed order of its own, whatever the run's seed.
+    Curriculum 0 takes the groups in order; every other number is another fixed order, for all seeds.
     """
 
     def __init__(self, count: int, classes: int, curriculum: int = 0) -> None:

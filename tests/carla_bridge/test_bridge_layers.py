@@ -8,6 +8,7 @@ import pytest
 
 LAYERS = (
     ("errors", "termination"),
+    ("requirements",),
     ("frames", "images", "tags"),
     ("annotation", "packets"),
     ("config",),

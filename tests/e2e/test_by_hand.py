@@ -1,4 +1,4 @@
-"""The README's walk through `fx` on several machines, in two separate workspace folders."""
+"""The walk through `fx` on several machines of docs/federation.md, in two separate workspace folders."""
 
 import re
 import shlex
@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
-from fedagem.plans.plan import change_plan, load_plan, set_rounds
+from fedagem.plans.plan import Plan
 from fedagem.runs.results import collect_results
 
 FX = str(Path(sys.executable).with_name("fx"))
 FEDAGEM = str(Path(sys.executable).with_name("fedagem"))
 SECONDS = 300
+DOCUMENT = "docs/federation.md"
 
 
 def fx(folder: Path, arguments: list[str]) -> None:
@@ -28,10 +28,10 @@ def fx(folder: Path, arguments: list[str]) -> None:
 
 
 class WalkThrough:
-    """The commands of the README, block by block, with this machine's name and the names of its collaborators."""
+    """The commands of the document, block by block, with this machine's name and the names of its collaborators."""
 
-    def __init__(self, readme: Path) -> None:
-        section = readme.read_text().partition("## On several machines")[2].partition("\n## ")[0]
+    def __init__(self, document: Path) -> None:
+        section = document.read_text().partition("## On several machines")[2].partition("\n## ")[0]
         blocks = re.findall(r"^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
         self.aggregator, self.collaborator, self.signing, self.start = (_commands(block) for block in blocks[:4])
 
@@ -41,7 +41,7 @@ def _commands(block: str) -> list[str]:
 
 
 def words(line: str, name: str = "client_1", rank: int = 0) -> list[str]:
-    """A command's arguments, for another collaborator than the README's."""
+    """A command's arguments, for another collaborator than the document's."""
     return shlex.split(line.replace("client_1", name).replace("-d 0", f"-d {rank}"), comments=True)[1:]
 
 
@@ -51,34 +51,31 @@ def aggregator_workspace(tmp_path: Path, repository: Path) -> Path:
     checkout = tmp_path / "aggregator_machine"
     shutil.copytree(repository / "workspace", checkout / "workspace", symlinks=True)
     shutil.copytree(repository / "plan", checkout / "plan")
-    plan = load_plan(checkout / "plan" / "rotated_digits.yaml")
-    change_plan(
-        plan,
-        [
-            "data_loader.settings.clients=2",
-            "data_loader.settings.partition.classes_per_client=5",
-            "task_runner.settings.model.template=models.mnist_cnn.SmallCNN",
-        ],
-    )
-    set_rounds(plan, 5)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        plan["network"]["settings"]["agg_port"] = probe.getsockname()[1]
-    (checkout / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False))
+        port = probe.getsockname()[1]
+    changes = {
+        "data_loader.settings.clients": 2,
+        "data_loader.settings.partition.classes_per_client": 5,
+        "task_runner.settings.model.template": "models.mnist_cnn.SmallCNN",
+        "network.settings.agg_port": port,
+    }
+    plan = Plan.load(checkout / "plan" / "rotated_digits.yaml").changed(changes, rounds=5)
+    (checkout / "plan" / "plan.yaml").write_text(plan.to_yaml())
     return checkout / "workspace"
 
 
 @pytest.mark.timeout(900)
-def test_the_walk_through_of_the_readme(aggregator_workspace: Path, tmp_path: Path, repository: Path) -> None:
-    here, readme = aggregator_workspace, WalkThrough(repository / "README.md")
-    for line in readme.aggregator:
+def test_the_walk_through_several_machines(aggregator_workspace: Path, tmp_path: Path, repository: Path) -> None:
+    here, walk = aggregator_workspace, WalkThrough(repository / DOCUMENT)
+    for line in walk.aggregator:
         fx(here, words(line))
 
     there = tmp_path / "collaborator_machine"
     there.mkdir()
     shutil.copy(here / "workspace.zip", there)
-    unpack, *introduce = readme.collaborator
-    sign, accept = readme.signing
+    unpack, *introduce = walk.collaborator
+    sign, accept = walk.signing
     fx(there, words(unpack))
     away = there / "workspace"
     for rank, name in enumerate(("client_1", "client_2")):
@@ -89,7 +86,7 @@ def test_the_walk_through_of_the_readme(aggregator_workspace: Path, tmp_path: Pa
         shutil.copy(here / f"agg_to_col_{name}_signed_cert.zip", away)
         fx(away, words(accept, name))
 
-    start_aggregator, start_collaborator = readme.start
+    start_aggregator, start_collaborator = walk.start
     commands = {"aggregator": (here, words(start_aggregator))}
     commands |= {name: (away, words(start_collaborator, name)) for name in ("client_1", "client_2")}
     running = {}

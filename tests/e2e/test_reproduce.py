@@ -141,12 +141,12 @@ def stop(folder, tmp_path):
 
 
 def test_a_stopped_study_goes_on_with_the_same_numbers(finished, folder, tmp_path, stop):
-    """Interrupted in its first run and killed in its second: each goes on from its last round."""
+    """Interrupted in its first run and killed in its second: each continues from its last round."""
     reference, _ = finished
     first, second = runs = runs_of(load_study(folder, "tiny"), "smoke", 1, folder, tmp_path)
     code, said = stop(first, signal.SIGINT)
     assert code == 130
-    assert "0 of 2 runs finished; the same command goes on from here" in said
+    assert "Interrupted; 0 of 2 runs are finished. Run the same command again to resume." in said
     before = seconds_of_round_0(first.directory)
     stop(second, signal.SIGKILL)
     assert first.finished

@@ -48,7 +48,7 @@ def test_ctrl_c_leaves_a_simulation_that_can_be_resumed(plan_path, simulated, tm
     finally:
         end(process)
     assert code == 130
-    assert "Stopped; nothing is lost. Go on with: fedagem simulate" in output
+    assert "Interrupted; progress is saved. Resume with: fedagem simulate" in output
     assert "Traceback" not in output
     assert not (run / "save" / "last.pbuf").exists(), "it was still under way"
     code, output = finish(fedagem("simulate", plan_path, "--out", run, "--resume", *SETTINGS))

@@ -81,7 +81,8 @@ import resource, sys, torch
 from fedagem.learning.trainer import Component, OptimizerSettings, TrainingSettings, Worker
 
 if sys.argv[1] == "training":
-    Worker.build(TrainingSettings(Component(template="models.mnist_cnn.SmallCNN"), OptimizerSettings(0.1)), seed=0)
+    network, optimizer = Component(template="models.mnist_cnn.SmallCNN"), OptimizerSettings(lr=0.1)
+    Worker.build(TrainingSettings(model=network, optimizer=optimizer), seed=0)
 torch.ones(2**24)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(20):

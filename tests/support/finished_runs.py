@@ -1,16 +1,20 @@
 """Folders of runs, written by hand: the plan, what was measured, and what a page needs besides."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
-import yaml
 
+from fedagem.detection.detector_file import save_detector
+from fedagem.plans.plan import Plan
+from fedagem.plans.workspace import find_plan
+from fedagem.runs.folder import freeze_plan, plan_of_run
 from models.tiny_yolo import TinyYolo, TinyYoloConfig
 
-CONFIG = TinyYoloConfig(("vehicle",), ((0.5, 0.5), (2.0, 1.0)), (96, 64), 0.05)
+CONFIG = TinyYoloConfig(classes=("vehicle",), anchors=((0.5, 0.5), (2.0, 1.0)), input_size=(96, 64), width=0.05)
 MATRIX = [[0.1, 0.2], [0.9, 0.3], [0.6, 0.8]]
 """Before training, after task 1 (rounds 0 and 1) and after task 2 (rounds 2 and 3)."""
 
@@ -46,39 +50,33 @@ def make_digits_run(
     name: str = "rotated_digits",
 ) -> Path:
     """A run over two tasks of two rounds each with these rows."""
-    plan = {
-        "data_loader": {"settings": {"seed": seed, "rounds_per_task": 2, "tasks": {"count": 2}}},
-        "task_runner": {
-            "settings": {"method": method, "fedagem": fedagem, "model": {"template": "models.mnist_cnn.SmallCNN"}}
-        },
+    changes = {
+        "data_loader.settings.rounds_per_task": 2,
+        "data_loader.settings.tasks.count": 2,
+        "task_runner.settings.method": method,
+        "task_runner.settings.fedagem": fedagem,
+        "task_runner.settings.model.template": "models.mnist_cnn.SmallCNN",
     }
-    return write_run(directory, plan, rows, name)
+    return write_run(directory, _plan("rotated_digits").changed(changes, seed=seed).renamed(name), rows)
 
 
 def make_driving_run(directory: Path, method: str, losses_after_shift: float, rounds: int = 6, seed: int = 0) -> Path:
     """A finished driving run as far as its page is concerned: plan and metrics."""
-    plan = {
-        "aggregator": {"settings": {"rounds_to_train": rounds}},
-        "data_loader": {
-            "settings": {
-                "seed": seed,
-                "vehicles": ["vehicle_1", "vehicle_2"],
-                "seconds_per_round": 10,
-                "snippets": {
-                    "vehicle_1": [{"paths": ["a"]}],
-                    "vehicle_2": [{"paths": ["a"]}, {"paths": ["b"], "from_round": 4}],
-                },
-            }
+    changes = {
+        "aggregator.settings.rounds_to_train": rounds,
+        "data_loader.settings.seconds_per_round": 10,
+        "data_loader.settings.snippets": {
+            "vehicle_1": [{"paths": ["a"]}],
+            "vehicle_2": [{"paths": ["a"]}, {"paths": ["b"], "from_round": 4}],
         },
-        "task_runner": {
-            "settings": {
-                "method": method,
-                "fedagem": method == "der",
-                "model": {"template": "models.tiny_yolo.TinyYolo"},
-                "buffer": {"capacity": 200 if method == "der" else 0},
-                "optimizer": {"lr": 0.01},
-            }
-        },
+        "data_loader.settings.domains": [],
+        "data_loader.settings.holdout": None,
+        "data_loader.settings.evaluation": {},
+        "task_runner.settings.method": method,
+        "task_runner.settings.method_settings": {},
+        "task_runner.settings.fedagem": method == "der",
+        "task_runner.settings.buffer.capacity": 200 if method == "der" else 0,
+        "warm_up": None,
     }
     rows = []
     for number in range(rounds):
@@ -87,17 +85,18 @@ def make_driving_run(directory: Path, method: str, losses_after_shift: float, ro
             rows.append({"round": number, "stage": "evaluate", "client": "vehicle_1", "metric": metric, "value": value})
         rows.append({"round": number, "stage": "train", "client": "federation", "metric": "seconds", "value": 2.5})
         rows.append({"round": number, "stage": "train", "client": "vehicle_1", "metric": "bytes_up", "value": 2**20})
-    return write_run(directory, plan, rows)
+    plan = _plan("carla_snippets").changed(changes, seed=seed)
+    return write_run(directory, plan.renamed("<carla & friends>"), rows)
 
 
 def make_task_run(directory: Path, method: str, second_half: float) -> Path:
     """A run over two tasks of two rounds each; `second_half` is what the second leaves of the first."""
-    plan = {
-        "aggregator": {"settings": {"rounds_to_train": 4}},
-        "data_loader": {"settings": {"seed": 0, "clients": 3, "rounds_per_task": 2, "tasks": {"count": 2}}},
-        "task_runner": {
-            "settings": {"method": method, "fedagem": False, "model": {"template": "m.CNN"}, "optimizer": {"lr": 0.1}}
-        },
+    changes = {
+        "data_loader.settings.clients": 3,
+        "data_loader.settings.rounds_per_task": 2,
+        "data_loader.settings.tasks.count": 2,
+        "task_runner.settings.method": method,
+        "task_runner.settings.fedagem": False,
     }
     rows = [
         {"round": number, "stage": stage, "client": "federation", "metric": "accuracy/domain_il", "value": value}
@@ -107,16 +106,14 @@ def make_task_run(directory: Path, method: str, second_half: float) -> Path:
             (3, "evaluate", [second_half, 0.8]),
         )
     ]
-    return write_run(directory, plan, rows)
+    return write_run(directory, _plan("rotated_digits").changed(changes).renamed("<carla & friends>"), rows)
 
 
-def write_run(
-    directory: Path, plan: dict[str, Any], rows: list[dict[str, Any]], name: str = "<carla & friends>"
-) -> Path:
+def write_run(directory: Path, plan: Plan, rows: list[dict[str, Any]]) -> Path:
     """The folder of a run as far as its results and its page are concerned."""
     (directory / "plan").mkdir(parents=True)
-    (directory / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan))
-    (directory / "plan" / "name").write_text(f"{name}\n")
+    freeze_plan(directory, plan)
+    (directory / "plan" / "name").write_text(f"{plan.name}\n")
     (directory / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return directory
 
@@ -135,22 +132,21 @@ def write_drive(folder: Path, first: int, count: int) -> None:
 
 def change_plan_of(run: Path, section: str, **settings: Any) -> None:
     """Put settings into a section of the frozen plan of a run."""
-    frozen = run / "plan" / "plan.yaml"
-    plan = yaml.safe_load(frozen.read_text())
-    plan.setdefault(section, {}).setdefault("settings", {}).update(settings)
-    frozen.write_text(yaml.safe_dump(plan))
+    freeze_plan(
+        run, plan_of_run(run).changed({f"{section}.settings.{name}": value for name, value in settings.items()})
+    )
 
 
 def add_pictures(run: Path, drives: Path) -> None:
     """Let a run have a last model, and frames that it was evaluated on."""
-    from openfl.protocols import utils
-
-    from src.pipeline import ExactPipeline
-
-    arrays = {name: value.numpy() for name, value in TinyYolo.of(CONFIG).state_dict().items()}
-    (run / "save").mkdir()
-    utils.dump_proto(utils.construct_model_proto(arrays, 3, ExactPipeline()), str(run / "save" / "last.pbuf"))
+    save_detector(TinyYolo.of(CONFIG), run / "save" / "last.safetensors")
     change_plan_of(
         run, "task_runner", model={"template": "models.tiny_yolo.TinyYolo", "settings": CONFIG.to_settings()}
     )
     change_plan_of(run, "data_loader", evaluation={"paths": {"city": [str(drives)]}})
+
+
+@cache
+def _plan(name: str) -> Plan:
+    """A plan of the package: a run's plan is complete, so one that is made up begins with a real one."""
+    return Plan.load(find_plan(name))

@@ -2,16 +2,18 @@
 
 import json
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from openfl.component.aggregator.straggler_handling import WaitForAllPolicy
 from openfl.protocols import utils
 from openfl.utilities import TensorKey
 
 from fedagem.learning.model_file import read_model
+from fedagem.plans.plan import Plan
+from fedagem.plans.workspace import find_plan
 from src.aggregator import StagedAggregator
 from src.assigner import StagedAssigner
 from src.link import LocalLink
@@ -62,12 +64,16 @@ def make_aggregator(
 
 
 def write_plan() -> None:
-    """The part of a plan that the aggregator's model files are described by."""
-    settings = {"model": {"template": "models.mnist_cnn.SmallCNN"}, "optimizer": {"lr": 0.1}}
+    """The plan that the federation's model files, checkpoint and clients' states belong to."""
     Path("plan").mkdir(exist_ok=True)
-    plan = {"task_runner": {"settings": settings}, "data_loader": {"settings": {}}}
-    Path("plan/plan.yaml").write_text(yaml.safe_dump(plan))
+    Path("plan/plan.yaml").write_text(_plan())
     Path("plan/name").write_text("test\n")
+
+
+@cache
+def _plan() -> str:
+    network = {"task_runner.settings.model.template": "models.mnist_cnn.SmallCNN"}
+    return Plan.load(find_plan("rotated_digits")).changed(network).to_yaml()
 
 
 def labelled(round_number: int, kinds: dict[tuple[str, ...], dict[str, Any]]) -> dict[TensorKey, Array]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedagem.tasks.accuracy import RANKED_BY
+from fedagem.runs.metrics_log import ALL_DOMAINS
 from src.averaging import add_ratios, mean_tensors, score_of, shares, weighted_mean, weights_of
 from src.task_results import EXCHANGE, METRIC, RATIO, TRAINED, WEIGHT, Result
 
@@ -80,9 +80,9 @@ def test_counts_of_something_else_are_left_out_and_reported(caplog):
     assert "counts of silent are left out" in caplog.text
 
 
-def test_a_model_is_ranked_by_the_metric_that_is_declared_or_by_its_mean_accuracy():
+def test_a_model_is_ranked_by_its_map_over_all_domains_or_by_its_mean_accuracy():
     loss = np.array(9.0)
-    results: dict[str, Result] = {"a": {METRIC: {RANKED_BY: np.array(0.4), "loss": loss}}, "b": {METRIC: {}}}
+    results: dict[str, Result] = {"a": {METRIC: {ALL_DOMAINS: np.array(0.4), "loss": loss}}, "b": {METRIC: {}}}
     assert score_of(results, {}) == 0.4
     assert score_of({"a": {METRIC: {"loss": loss}}}, {"class_il": [0.25, 0.75], "task_il": [1.0]}) == 0.5
     assert score_of({"a": {METRIC: {}}}, {}) is None

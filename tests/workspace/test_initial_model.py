@@ -1,43 +1,42 @@
 """A federation that begins with the model of an earlier run."""
 
-import copy
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from fedagem.errors import DataError, PlanError
 from fedagem.learning.model_file import ModelDescription, write_model
 from fedagem.learning.trainer import Component
-from fedagem.plans.initial_model import locate_initial_model
-from fedagem.plans.plan import load_plan
+from fedagem.plans.initial_model import with_located_model
+from fedagem.plans.plan import Plan
 from src.data_loader import TaskStreamLoader
 from src.task_runner import FedAGemTaskRunner
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
+INITIAL_MODEL = "task_runner.settings.initial_model"
+
 
 @pytest.fixture
 def plan(repository):
-    plan = load_plan(repository / "plan" / "rotated_digits.yaml")
-    plan["task_runner"]["settings"]["model"] = {"template": "models.mnist_cnn.SmallCNN"}
-    plan["data_loader"]["settings"]["samples_per_client"] = 32
-    return plan
+    return Plan.load(repository / "plan" / "rotated_digits.yaml").changed(
+        {
+            "task_runner.settings.model.template": "models.mnist_cnn.SmallCNN",
+            "data_loader.settings.samples_per_client": 32,
+        }
+    )
 
 
 def runner(plan, initial_model, **changes):
-    settings = {**copy.deepcopy(plan["task_runner"]["settings"]), "initial_model": str(initial_model), **changes}
-    return FedAGemTaskRunner(TaskStreamLoader("0", **plan["data_loader"]["settings"]), **settings)
+    settings = {**plan.training.model_dump(), "initial_model": str(initial_model), **changes}
+    return FedAGemTaskRunner(TaskStreamLoader("0", **plan.data.model_dump()), **settings)
 
 
 @pytest.fixture
 def earlier(plan, tmp_path):
     """The model that some run ended with, and its file."""
-    plan = copy.deepcopy(plan)
-    plan["data_loader"]["settings"]["seed"] = 99
-    model = FedAGemTaskRunner(
-        TaskStreamLoader("0", **plan["data_loader"]["settings"]), **plan["task_runner"]["settings"]
-    ).get_tensor_dict()
+    other = plan.changed(seed=99)
+    loader = TaskStreamLoader("0", **other.data.model_dump())
+    model = FedAGemTaskRunner(loader, **other.training.model_dump()).get_tensor_dict()
     path = tmp_path / "last.safetensors"
     weights = {name: array for name, array in model.items() if not name.startswith("exchange/")}
     write_model(path, weights, ModelDescription(network=Component(template="models.mnist_cnn.SmallCNN")))
@@ -79,18 +78,16 @@ def test_a_damaged_file_is_refused(plan, earlier):
 
 
 def test_the_path_holds_in_the_folder_of_the_run(plan, earlier):
-    plan["task_runner"]["settings"]["initial_model"] = "last.safetensors"
-    locate_initial_model(plan)
-    assert Path(plan["task_runner"]["settings"]["initial_model"]) == earlier[1]
-    plan["task_runner"]["settings"]["initial_model"] = "lost.safetensors"
+    located = with_located_model(plan.changed({INITIAL_MODEL: "last.safetensors"}))
+    assert located.training.initial_model == str(earlier[1])
+    assert with_located_model(plan) is plan
     with pytest.raises(
         PlanError, match=r"initial_model is lost\.safetensors, but there is no such file: name the save"
     ):
-        locate_initial_model(plan)
+        with_located_model(plan.changed({INITIAL_MODEL: "lost.safetensors"}))
 
 
 def test_openfls_own_file_is_refused_and_the_right_one_named(plan, tmp_path):
     (tmp_path / "last.pbuf").write_bytes(b"weights")
-    plan["task_runner"]["settings"]["initial_model"] = "last.pbuf"
     with pytest.raises(DataError, match=r"last\.pbuf is OpenFL's own model file: use .*last\.safetensors"):
-        locate_initial_model(plan)
+        with_located_model(plan.changed({INITIAL_MODEL: "last.pbuf"}))

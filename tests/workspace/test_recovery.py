@@ -10,7 +10,7 @@ import pytest
 from fedagem.errors import CorruptStateError, FedAGemError
 from fedagem.learning.model_file import read_model
 from fedagem.learning.trainer import Component
-from fedagem.runs.folder import plan_digest, plan_of_run
+from fedagem.runs.folder import plan_of_run
 from src.global_model import Checkpoint
 from src.link import StaleTaskError
 from tests.support.in_process_federation import MODEL, make_aggregator, make_clients, model_of, run_all
@@ -107,14 +107,20 @@ def test_a_damaged_checkpoint_is_refused_by_name():
 
 
 def test_a_checkpoint_of_another_beginning_is_refused():
-    Checkpoint(Path("c.state"), MODEL).save(3, 0.5, MODEL)
+    Checkpoint(Path("c.state"), MODEL, "this plan").save(3, 0.5, MODEL)
     other = {name: array + 1 for name, array in MODEL.items()}
     with pytest.raises(CorruptStateError, match="began with another initial model"):
-        Checkpoint(Path("c.state"), other).load()
+        Checkpoint(Path("c.state"), other, "this plan").load()
+
+
+def test_a_checkpoint_of_another_plan_is_refused():
+    Checkpoint(Path("c.state"), MODEL, "another plan").save(3, 0.5, MODEL)
+    with pytest.raises(CorruptStateError, match=r"c\.state is of another plan, or of another version of fedagem"):
+        Checkpoint(Path("c.state"), MODEL, "this plan").load()
 
 
 def test_a_checkpoint_keeps_values_shapes_and_dtypes():
-    checkpoint = Checkpoint(Path("c.state"), MODEL)
+    checkpoint = Checkpoint(Path("c.state"), MODEL, "this plan")
     assert checkpoint.load() is None
     checkpoint.save(3, None, MODEL)
     saved = checkpoint.load()
@@ -159,4 +165,4 @@ def test_a_model_file_says_where_its_model_comes_from():
         "with its defaults"
     )
     assert (description.plan, description.rounds) == ("test", ROUNDS)
-    assert description.plan_digest == plan_digest(plan_of_run(Path())[0])
+    assert description.plan_digest == plan_of_run(Path()).digest

@@ -13,9 +13,9 @@ class Rounds:
     """Three stages, the last one in every second round; a and b learn, everybody evaluates."""
 
     stages = (
-        Stage("gradient", ["gradient"]),
-        Stage("train", ["train"]),
-        Stage("evaluate", ["evaluate"], every=2),
+        Stage(name="gradient", tasks=["gradient"]),
+        Stage(name="train", tasks=["train"]),
+        Stage(name="evaluate", tasks=["evaluate"], every=2),
     )
 
     def stages_of(self, round_number):

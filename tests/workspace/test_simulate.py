@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from openfl.federated import Plan
+from openfl.federated import Plan as OpenFLPlan
 
-from fedagem.plans.plan import change_plan, load_plan, set_rounds
+from fedagem.plans.plan import Plan
 from fedagem.runs.folder import create_run
 from src.simulate import build_federation, run_rounds
 from src.task_results import MODEL
@@ -12,20 +12,16 @@ from src.task_results import MODEL
 
 @pytest.fixture
 def federation(repository, tmp_path, monkeypatch):
-    plan = load_plan(repository / "plan" / "rotated_digits.yaml")
-    change_plan(
-        plan,
-        [
-            "task_runner.settings.model.template=models.mnist_cnn.SmallCNN",
-            "data_loader.settings.samples_per_client=64",
-            "data_loader.settings.test_samples=50",
-        ],
-    )
-    set_rounds(plan, 5)
-    create_run(tmp_path / "run", plan, "rotated_digits")
+    changes = {
+        "task_runner.settings.model.template": "models.mnist_cnn.SmallCNN",
+        "data_loader.settings.samples_per_client": 64,
+        "data_loader.settings.test_samples": 50,
+    }
+    plan = Plan.load(repository / "plan" / "rotated_digits.yaml").changed(changes, rounds=5)
+    create_run(tmp_path / "run", plan)
     monkeypatch.chdir(tmp_path / "run")
     folder = tmp_path / "run" / "plan"
-    return build_federation(Plan.parse(folder / "plan.yaml", folder / "cols.yaml", folder / "data.yaml"))
+    return build_federation(OpenFLPlan.parse(folder / "plan.yaml", folder / "cols.yaml", folder / "data.yaml"))
 
 
 def test_every_client_of_a_round_starts_from_the_same_global_model(federation):

@@ -1,6 +1,5 @@
 """The task runner: what a client computes, sends and keeps, also when something goes wrong."""
 
-import copy
 import time
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 
 from fedagem.errors import PlanError
 from fedagem.files import read_state
-from fedagem.plans.plan import load_plan
+from fedagem.plans.plan import Plan
 from src.data_loader import TaskStreamLoader
 from src.task_results import EXCHANGE, METRIC, RATIO, TRAINED, WEIGHT
 from src.task_runner import FedAGemTaskRunner
@@ -20,21 +19,23 @@ pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 @pytest.fixture(scope="module")
 def plan(repository):
-    plan = load_plan(repository / "plan" / "rotated_digits.yaml")
-    plan["task_runner"]["settings"]["model"] = {"template": "models.mnist_cnn.SmallCNN"}
-    plan["data_loader"]["settings"]["samples_per_client"] = 96
-    return plan
+    return Plan.load(repository / "plan" / "rotated_digits.yaml").changed(
+        {
+            "task_runner.settings.model.template": "models.mnist_cnn.SmallCNN",
+            "data_loader.settings.samples_per_client": 96,
+        }
+    )
 
 
 @pytest.fixture(scope="module")
 def loader(plan):
-    return TaskStreamLoader("0", **plan["data_loader"]["settings"])
+    return TaskStreamLoader("0", **plan.data.model_dump())
 
 
 @pytest.fixture
 def make_runner(plan, loader):
     def make(**changes):
-        return FedAGemTaskRunner(loader, **{**copy.deepcopy(plan["task_runner"]["settings"]), **changes})
+        return FedAGemTaskRunner(loader, **{**plan.training.model_dump(), **changes})
 
     return make
 
@@ -177,4 +178,4 @@ def test_native_files_bring_the_weights_back(make_runner, tmp_path):
 @pytest.mark.parametrize("path", ["data/mnist", "-1", ""])
 def test_a_data_path_that_is_no_rank_is_refused(plan, path):
     with pytest.raises(PlanError, match="takes a client's rank"):
-        TaskStreamLoader(path, **plan["data_loader"]["settings"])
+        TaskStreamLoader(path, **plan.data.model_dump())

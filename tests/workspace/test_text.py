@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 import torch
-from openfl.federated import Plan
+from openfl.federated import Plan as OpenFLPlan
 
 from fedagem.files import read_state
-from fedagem.plans.plan import change_plan, load_plan, set_rounds
+from fedagem.plans.plan import Plan
 from fedagem.runs.folder import create_run
 from fedagem.runs.metrics_log import read_metrics
 from src.simulate import build_federation, run_rounds
@@ -20,18 +20,15 @@ def run(repository, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDAGEM_DATA", str(tmp_path / "data"))
     shutil.copytree(repository / "tests" / "fedagem" / "tasks" / "yahooqa", tmp_path / "data" / "yahooqa")
     save_tiny_encoder(tmp_path / "data" / "distilbert-base-uncased", (tmp_path / "data" / "yahooqa").glob("*.csv"))
-    plan = load_plan(repository / "plan" / "sequential_yahooqa.yaml")
-    settings = [
-        f"task_runner.settings.model.settings.features={FEATURES}",
-        "data_loader.settings.clients=2",
-        "data_loader.settings.epochs=40",
-    ]
-    change_plan(plan, settings)
-    set_rounds(plan, 5)
-    create_run(tmp_path / "run", plan, "sequential_yahooqa")
+    changes = {
+        "task_runner.settings.model.settings.features": FEATURES,
+        "data_loader.settings.clients": 2,
+        "data_loader.settings.epochs": 40,
+    }
+    create_run(tmp_path / "run", Plan.load(repository / "plan" / "sequential_yahooqa.yaml").changed(changes, rounds=5))
     monkeypatch.chdir(tmp_path / "run")
     folder = tmp_path / "run" / "plan"
-    run_rounds(build_federation(Plan.parse(folder / "plan.yaml", folder / "cols.yaml", folder / "data.yaml"))[1])
+    run_rounds(build_federation(OpenFLPlan.parse(folder / "plan.yaml", folder / "cols.yaml", folder / "data.yaml"))[1])
     return tmp_path / "run"
 
 

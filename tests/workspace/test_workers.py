@@ -9,10 +9,12 @@ from contextlib import suppress
 
 import psutil
 import pytest
-from openfl.federated import Plan
+from openfl.federated import Plan as OpenFLPlan
 
+from fedagem.errors import PlanError
 from fedagem.files import read_state
-from fedagem.plans.plan import change_plan, check_plan, load_plan, set_rounds
+from fedagem.plans.checks import check_plan
+from fedagem.plans.plan import Plan
 from fedagem.runs.folder import create_run
 from src.simulate import build_federation, run_rounds
 from tests.support.waiting import wait_for
@@ -31,11 +33,10 @@ SEQUENTIAL = [
 
 
 def make_run(repository, directory, assignments=(), rounds=4):
-    plan = load_plan(repository / "plan" / "rotated_digits.yaml")
-    change_plan(plan, [*TINY, *assignments])
-    set_rounds(plan, rounds)
+    plan = Plan.load(repository / "plan" / "rotated_digits.yaml")
+    plan = plan.changed(assignments=[*TINY, *assignments], rounds=rounds)
     check_plan(plan)
-    create_run(directory, plan, "rotated_digits")
+    create_run(directory, plan)
     return directory
 
 
@@ -66,7 +67,7 @@ def in_process(directory):
     """Run, or go on with a run, one client after the other in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(directory)
-        plan = Plan.parse(*(directory / "plan" / f"{name}.yaml" for name in ("plan", "cols", "data")))
+        plan = OpenFLPlan.parse(*(directory / "plan" / f"{name}.yaml" for name in ("plan", "cols", "data")))
         run_rounds(build_federation(plan)[1])
 
 
@@ -180,12 +181,7 @@ def test_sampled_clients_keep_their_own_buffers_and_everybody_is_tested(simulate
 
 
 def test_clients_who_arrive_later_take_part_from_their_task_on(simulated):
-    arrivals = "{first: 3, then: 2}"
-    found = simulated(
-        *SEQUENTIAL,
-        f"data_loader.settings.arrivals={arrivals}",
-        f"assigner.settings.participation={{arrivals: {arrivals}, rounds_per_task: 4}}",
-    )
+    found = simulated(*SEQUENTIAL, "data_loader.settings.arrivals={first: 3, then: 2}")
     assert [len(learners(found, r)) for r in range(4)] == [3, 3, 5, 5]
 
 
@@ -207,5 +203,6 @@ def test_at_their_own_pace_clients_learn_from_equally_many_samples(simulated):
 
 
 def test_arrivals_must_agree_between_data_and_rounds(simulated):
-    with pytest.raises(Exception, match=r"arrivals is .*, but assigner\.settings\.participation\.arrivals is None"):
-        simulated(*SEQUENTIAL, "data_loader.settings.arrivals={first: 3, then: 1}")
+    arrivals = "assigner.settings.participation={arrivals: {first: 3, then: 1}, rounds_per_task: 2}"
+    with pytest.raises(PlanError, match=r"participation\.arrivals is .*, but data_loader\.settings\.arrivals is None"):
+        simulated(*SEQUENTIAL, arrivals)

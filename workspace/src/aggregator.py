@@ -15,11 +15,12 @@ from openfl.utilities import TensorKey
 from fedagem.errors import FederationError, PlanError
 from fedagem.files import Lock
 from fedagem.runs.folder import requested_plan
+from fedagem.runs.metrics_log import ACCURACY, BYTES_DOWN, BYTES_UP, FEDERATION, LOG_NAME, SECONDS
 from fedagem.runs.processes import lock_run
 from src.averaging import Weighting, mean_tensors, score_of, shares, weights_of
 from src.global_model import Checkpoint, GlobalModel, describe_model
 from src.link import ResultRefusedError, StaleTaskError
-from src.round_log import FEDERATION, RoundLog, Row, make_row
+from src.round_log import RoundLog, Row, make_row
 from src.round_progress import RoundProgress
 from src.task_results import (
     EXCHANGE,
@@ -77,7 +78,7 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
         self.poll_seconds = poll_seconds
         self._turn = threading.Condition()
         self._waiters = 0
-        self._bytes: dict[str, dict[str, int]] = defaultdict(lambda: {"bytes_down": 0, "bytes_up": 0})
+        self._bytes: dict[str, dict[str, int]] = defaultdict(lambda: {BYTES_DOWN: 0, BYTES_UP: 0})
         self._failure: str | None = None
         super().__init__(**{"callbacks": [], **settings, "use_delta_updates": False, "persist_checkpoint": False})
         self._take_initial_state(snapshots)
@@ -108,7 +109,7 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
             self.round_number, model = saved
             self._cache(model, self.round_number, MODEL)
             logger.info("Continuing with round %s from %s", self.round_number, self.global_model.checkpoint.path)
-        log = "evaluation.jsonl" if self._evaluating_only else "metrics.jsonl"
+        log = "evaluation.jsonl" if self._evaluating_only else LOG_NAME
         self._log = RoundLog(Path(log), self.round_number)
         published = {"model", *self.expected.exchange}
         self.progress = RoundProgress[Result](self.assigner, published, self.round_number)
@@ -179,7 +180,7 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
         array = self.tensor_db.get_tensor_from_cache(TensorKey(name, self.uuid, round_number, False, kind))
         if array is None:
             raise StaleTaskError(f"there is no {kind[0]} tensor {name!r} of round {round_number}")
-        self._bytes[requested_by]["bytes_down"] += array.nbytes
+        self._bytes[requested_by][BYTES_DOWN] += array.nbytes
         return array
 
     def send_local_task_results(
@@ -209,7 +210,7 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
                 self.progress.refuse(collaborator)
                 self._close_stage_if_complete()
                 raise ResultRefusedError(reason)
-            self._bytes[collaborator]["bytes_up"] += sum(array.nbytes for array in tensors.values())
+            self._bytes[collaborator][BYTES_UP] += sum(array.nbytes for array in tensors.values())
             self.progress.take(task, collaborator, kinds)
             self._close_stage_if_complete()
 
@@ -252,7 +253,7 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
             self._cache(trained, self.round_number + 1, MODEL)
             rows += self._evaluated(results)
         seconds = self.progress.seconds
-        rows.append(self._row(FEDERATION, "seconds", seconds))
+        rows.append(self._row(FEDERATION, SECONDS, seconds))
         for name in collaborators:
             rows += [self._row(name, metric, value) for metric, value in self._bytes[name].items()]
         self._bytes.clear()
@@ -265,7 +266,7 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
         for name, result in results.items():
             rows += [self._row(name, metric, float(value)) for metric, value in result[METRIC].items()]
         accuracies = shares(results)
-        rows += [self._row(FEDERATION, f"accuracy/{name}", values) for name, values in accuracies.items()]
+        rows += [self._row(FEDERATION, f"{ACCURACY}{name}", values) for name, values in accuracies.items()]
         score = score_of(results, accuracies)
         if score is not None and not self._evaluating_only:
             rounds = self.round_number + bool(self._model(self.round_number + 1))

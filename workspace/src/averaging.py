@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedagem.tasks.accuracy import RANKED_BY
+from fedagem.runs.metrics_log import ALL_DOMAINS
 from src.task_results import METRIC, RATIO, WEIGHT, Array, Result
 
 logger = logging.getLogger(__name__)
@@ -34,8 +34,8 @@ def shares(results: Mapping[str, Result]) -> dict[str, list[float]]:
 
 
 def score_of(results: Mapping[str, Result], accuracies: Mapping[str, list[float]]) -> float | None:
-    """What the evaluated model is ranked by; None if nothing was evaluated."""
-    scores = [float(result[METRIC][RANKED_BY]) for result in results.values() if RANKED_BY in result[METRIC]]
+    """What the evaluated model is ranked by: mAP if a client reports it, or accuracy; None if nothing was evaluated."""
+    scores = [float(result[METRIC][ALL_DOMAINS]) for result in results.values() if ALL_DOMAINS in result[METRIC]]
     if accuracies:
         scores.append(float(np.mean(next(iter(accuracies.values())))))
     return max(scores, default=None)

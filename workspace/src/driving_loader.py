@@ -21,6 +21,7 @@ from fedagem.errors import DataError, PlanError
 from fedagem.learning.buffer import Batch
 from fedagem.learning.objective import Objective
 from fedagem.plans.driving import DrivingSettings, Leg
+from fedagem.runs.metrics_log import AP_50, BUFFER_DOMAIN, MAP, MAP_50
 from fedagem.seeding import derive_generator
 from fedagem.settings import parse_settings
 from fedagem.tasks.accuracy import Evaluation
@@ -65,15 +66,17 @@ class DrivingLoader(DataLoader):  # type: ignore[misc]
         scores = score(model, objective, self._evaluation_batches())
         metrics: dict[str, float | None] = {}
         for name, part in {"all": scores.overall, **scores.domains}.items():
-            metrics |= {f"map_50/{name}": part.map_50, f"map/{name}": part.map}
+            metrics |= {f"{MAP_50}{name}": part.map_50, f"{MAP}{name}": part.map}
         for name, precision in scores.overall.per_class.items():
-            metrics[f"ap_50/{name}"] = precision.map_50
+            metrics[f"{AP_50}{name}"] = precision.map_50
         return Evaluation(metrics={name: value for name, value in metrics.items() if value is not None})
 
     def describe_buffer(self, contents: Batch) -> dict[str, float]:
         """What the buffer is made of: its frames by domain."""
         codes = contents.get("domain", torch.zeros(0, dtype=torch.uint8))
-        return {f"buffer/{name}": float((codes == code).sum()) for code, name in enumerate(self.settings.domains)}
+        return {
+            f"{BUFFER_DOMAIN}{name}": float((codes == code).sum()) for code, name in enumerate(self.settings.domains)
+        }
 
     def get_feature_shape(self) -> None:
         """Models take their shape from the plan, not from the data."""

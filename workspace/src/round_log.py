@@ -8,8 +8,6 @@ from typing import Any
 from fedagem.files import write_file
 
 Row = dict[str, Any]
-FEDERATION = "federation"
-"""The `client` of rows about the federation as a whole."""
 
 
 def make_row(round_number: int, stage: str, client: str, metric: str, value: Any) -> Row:

@@ -19,6 +19,15 @@ from fedagem.learning.methods.fedagem import buffer_gradient
 from fedagem.learning.trainer import TrainingSettings, Worker
 from fedagem.plans.initial_model import load_initial_model
 from fedagem.runs.folder import requested_plan
+from fedagem.runs.metrics_log import (
+    BUFFER,
+    BUFFER_GRADIENT_SECONDS,
+    LOSS,
+    LOSS_TERM,
+    REFINED_SHARE,
+    SAMPLES,
+    TRAIN_SECONDS,
+)
 from fedagem.seeding import derive_generator, seeded_torch
 from fedagem.settings import parse_settings
 from src.task_results import EXCHANGE, METRIC, MODEL, RATIO, TRAINED, WEIGHT, Array
@@ -67,7 +76,7 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
             round_num,
             {
                 EXCHANGE: {"g_ref": g_ref.numpy()},
-                METRIC: {"buffer_gradient_seconds": np.float64(time.monotonic() - began)},
+                METRIC: {BUFFER_GRADIENT_SECONDS: np.float64(time.monotonic() - began)},
                 WEIGHT: {"weight": np.float32(weight)},
             },
         )
@@ -104,13 +113,13 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
             return self._label(round_num, {})
         state = store.before(round_num)
         store.save(state, round_num)
-        metrics = {f"loss/{name}": value for name, value in report.losses().items()}
+        metrics = {f"{LOSS_TERM}{name}": value for name, value in report.losses().items()}
         metrics |= {
-            "loss": sum(report.losses().values()),
-            "refined_share": report.refined_share(),
-            "samples": report.samples,
-            "buffer": len(state.buffer),
-            "train_seconds": time.monotonic() - began,
+            LOSS: sum(report.losses().values()),
+            REFINED_SHARE: report.refined_share(),
+            SAMPLES: report.samples,
+            BUFFER: len(state.buffer),
+            TRAIN_SECONDS: time.monotonic() - began,
         }
         metrics |= self.data_loader.describe_buffer(state.buffer.contents())
         trained = self.get_tensor_dict()

@@ -1,4 +1,4 @@
-"""The live view of many runs: a bar for each that is under way, and its clients where few are."""
+"""The live view of many runs: a bar for each that is under way, and its clients if only a few are."""
 
 import threading
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from fedagem.runs.live.progress import slow_progress
 from fedagem.runs.live.run_watch import RunWatch
 
 _TABLES = 2
-"""With more runs side by side, their tables would not fit on a screen, and each has a line."""
+"""With more runs at a time their tables would not fit on a screen, and each gets a line."""
 _CLIENTS_SHOWN = 4
 
 
 class BatchView:
-    """Bars and tables, in a context; runs in threads of their own may come, report and go."""
+    """A context that shows bars and tables; runs in other threads may begin, report and end."""
 
     def __init__(self, runs: int, finished: int) -> None:
         console = Console(stderr=True)
@@ -48,7 +48,7 @@ class BatchView:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
         if not self._live.console.is_terminal:
-            self._live.console.line()  # in a file, what is said next begins on a line of its own
+            self._live.console.line()  # in a file, the next message begins on a new line
 
     @contextmanager
     def run(self, title: str, watch: RunWatch, rounds: int) -> Iterator[TaskID]:

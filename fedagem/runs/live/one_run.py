@@ -50,10 +50,10 @@ class LiveView:
         self.refresh()
         self._live.stop()
         if not self._live.console.is_terminal:
-            self._live.console.line()  # in a file, what is said next begins on a line of its own
+            self._live.console.line()  # in a file, the next message begins on a new line
 
     def refresh(self) -> None:
-        """Read new rows and show them; the clock of the stage begins anew with every stage."""
+        """Read new rows and show them; the clock starts again with every stage."""
         before = self._watch.stage
         if self._watch.look():
             self._progress.update(self._run, completed=self._watch.rounds)

@@ -43,7 +43,7 @@ class RecordingWatch:
 
 
 class RecordingView:
-    """Bars in a context; drives in threads of their own may begin and report."""
+    """A context that shows bars; drives in other threads may begin and report."""
 
     def __init__(self, drives: Sequence[Drive]) -> None:
         self._console = Console(stderr=True)
@@ -69,7 +69,7 @@ class RecordingView:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
         if not self._console.is_terminal:
-            self._console.line()  # in a file, what is said next begins on a line of its own
+            self._console.line()  # in a file, the next message begins on a new line
 
     def say(self, drive: Drive, text: str) -> None:
         """Say what a drive is waiting for."""

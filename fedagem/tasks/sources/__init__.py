@@ -36,11 +36,11 @@ _MISSING: dict[str, Callable[..., list[Path]]] = {
     "tiny_imagenet": missing_tiny_imagenet,
     "yahooqa": missing_yahooqa,
 }
-"""What each data set that is read from files would look for in vain; the others come with a package."""
+"""The files that a data set needs and that are not there; data sets without an entry come with a package."""
 
 
 def comes_with_a_package(name: str) -> bool:
-    """Whether a data set needs no files of its own."""
+    """Whether a data set is installed with a package and needs no files."""
     return name not in _MISSING
 
 
@@ -51,7 +51,7 @@ def missing_files(name: str, root: str | None = None, settings: Mapping[str, Any
 
 
 def load_source(name: str, root: str | None = None, settings: Mapping[str, Any] | None = None) -> Source:
-    """The data set called `name` from `root` (by default the folder of that name), with settings of its own."""
+    """The data set called `name` from `root` (by default the folder of that name), with the settings that it takes."""
     _check_name(name)
     load = partial(SOURCES[name], resolve_root(root or name))
     check_arguments(load, settings or {}, "data_loader.settings.dataset_settings")

@@ -34,7 +34,7 @@ def missing_cifar100(root: Path, **_: object) -> list[Path]:
 
 
 def _missing(root: Path, name: str, archive: str) -> list[Path]:
-    """Nothing where there is a pack, the archive, or torchvision's unpacked copy of it."""
+    """Nothing if there is a pack, the archive, or torchvision's unpacked copy of it."""
     from torchvision import datasets
 
     if (root / "train.npz").exists():
@@ -88,7 +88,7 @@ def _read_pack(path: Path, classes: int) -> Labelled:
     ):
         raise DataError(
             f"{path} is damaged: {len(labels)} labels from {labels.min()} to {labels.max()}, {len(offsets)} offsets "
-            f"up to {offsets[-1]} for {len(content)} bytes, where {classes} classes are expected."
+            f"up to {offsets[-1]} for {len(content)} bytes, but {classes} classes are expected."
         )
     return Labelled(decode_all(_images(path, content, offsets)), torch.from_numpy(labels.astype(np.int64)))
 

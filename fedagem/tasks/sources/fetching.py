@@ -8,7 +8,7 @@ from pathlib import Path
 
 @contextmanager
 def fetching_into(root: Path) -> Iterator[None]:
-    """Within it something is downloaded to `root`; where that fails, folders it has made and left empty are removed."""
+    """A context for downloads to `root`; if one fails, folders that it made and left empty are removed."""
     before = {root, *root.parents, *_folders_in(root)}
     before = {folder for folder in before if folder.exists()}
     try:

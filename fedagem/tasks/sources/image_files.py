@@ -13,7 +13,7 @@ from fedagem.errors import DataError
 def decode_all(encoded: Iterable[tuple[str, bytes]], size: int | None = None) -> Tensor:
     """RGB images, n x 3 x h x w of uint8, from (name, file content) pairs; `size` makes all of them square.
 
-    Refuses a file that is no image, and images of different sizes where no `size` is given.
+    Refuses a file that is not an image, and images of different sizes if no `size` is given.
     """
     images: list[Tensor] = []
     for name, content in encoded:

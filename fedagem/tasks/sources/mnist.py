@@ -28,7 +28,7 @@ def mnist(root: Path) -> Source:
 
 
 def missing_mnist(root: Path, **_: object) -> list[Path]:
-    """What MNIST lacks in `root`: nothing where the original files are there, packed or unpacked by torchvision."""
+    """What MNIST lacks in `root`: nothing if the original files are there, packed or unpacked by torchvision."""
     raw = root / "MNIST" / "raw"
     packed, unpacked = ([raw / name for name in names] for names in (_ORIGINALS, [name[:-3] for name in _ORIGINALS]))
     if all(path.exists() for path in unpacked):
@@ -37,7 +37,7 @@ def missing_mnist(root: Path, **_: object) -> list[Path]:
 
 
 def _unpack(path: Path) -> Tensor:
-    """In memory: torchvision unpacks beside the file, where perhaps nothing can be written."""
+    """Unpack in memory: torchvision would unpack next to the file, in a folder that may be read-only."""
     header = _HEADERS[path.name.split("-")[1]]
     try:
         content = gzip.decompress(path.read_bytes())

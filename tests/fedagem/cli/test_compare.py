@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from fedagem.cli.main import main
 from fedagem.errors import FedAGemError
-from fedagem.plans.plan import change_plan, load_plan
+from fedagem.plans.plan import Plan
 from fedagem.runs.folder import create_run
 from fedagem.runs.many_runs import Job, run_jobs
 
@@ -32,7 +32,7 @@ def jobs_of(monkeypatch, tmp_path, plan_path):
     def titles(*words):
         result = CliRunner().invoke(main, ["compare", str(plan_path), *words])
         assert result.exit_code == 130
-        assert "The same command goes on from here" in result.output
+        assert "Interrupted; progress is saved. Run the same command again to resume." in result.output
         return asked
 
     return titles
@@ -51,18 +51,16 @@ def test_methods_that_name_none_are_refused(methods, plan_path, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, ["compare", str(plan_path), "--methods", methods])
     assert result.exit_code == 2
-    assert "--methods has ''; known are agem, " in result.output
+    assert "--methods has ''; valid values: agem, " in result.output
     assert list(tmp_path.iterdir()) == []
 
 
 def test_results_of_other_settings_are_not_shown_again(tmp_path, plan_path):
-    plan = load_plan(plan_path)
+    plan = Plan.load(plan_path)
     done = tmp_path / "fedavg-seed0"
-    create_run(done, plan, "rotated_digits")
-    rounds = plan["aggregator"]["settings"]["rounds_to_train"]
-    (done / "results.json").write_text(json.dumps({"rounds": rounds}))
-    run_jobs([Job("fedavg", plan, "rotated_digits", done)], 1)
-    changed = load_plan(plan_path)
-    change_plan(changed, ["task_runner.settings.optimizer.lr=0.0001"])
-    with pytest.raises(FedAGemError, match=r"plan.yaml is not the plan you gave"):
-        run_jobs([Job("fedavg", changed, "rotated_digits", done)], 1)
+    create_run(done, plan)
+    (done / "results.json").write_text(json.dumps({"rounds": plan.aggregator.rounds_to_train}))
+    run_jobs([Job("fedavg", plan, plan, done)], 1)
+    changed = plan.changed({"task_runner.settings.optimizer.lr": 0.0001})
+    with pytest.raises(FedAGemError, match=r"requested.yaml is not the plan you gave"):
+        run_jobs([Job("fedavg", changed, changed, done)], 1)

@@ -1,6 +1,5 @@
 """The settings of driving plans, and what a driving plan needs around the federation."""
 
-import copy
 import socket
 
 import pytest
@@ -9,21 +8,9 @@ from click.testing import CliRunner
 from fedagem.cli.compare import _variant
 from fedagem.cli.main import main
 from fedagem.errors import PlanError
-from fedagem.plans.drive import check_stream, shift_round
 from fedagem.plans.driving import DrivingSettings
-from fedagem.plans.plan import load_plan
-from fedagem.runs.drives import add_evaluation_frames, drives_before
-from fedagem.settings import parse_settings
-
-
-@pytest.fixture(scope="module")
-def demo(repository):
-    return load_plan(repository / "plan" / "carla_demo.yaml")
-
-
-@pytest.fixture
-def plan(demo):
-    return copy.deepcopy(demo)
+from fedagem.runs.drives import check_stream, drives_before
+from fedagem.runs.folder import plan_of_run, requested_plan
 
 
 @pytest.mark.parametrize(
@@ -51,44 +38,49 @@ def plan(demo):
         ),
     ],
 )
-def test_settings_that_cannot_work_are_refused(plan, change, sentence):
+def test_settings_that_cannot_work_are_refused(demo, change, sentence):
+    with pytest.raises(PlanError, match=rf"^data_loader\.settings\.{sentence}"):
+        demo.changed({f"data_loader.settings.{name}": value for name, value in change.items()})
+
+
+@pytest.mark.parametrize(
+    ("schedule", "sentence"),
+    [
+        (5, r"carla\.schedule must be a list, not 5\."),
+        ([5], r"carla\.schedule\[0\] must be a mapping, not 5\."),
+        ([{"vehicle": "vehicle_2", "region": "highway"}], r"carla\.schedule\[0\]\.at is missing: set it in the plan\."),
+    ],
+)
+def test_a_schedule_that_is_none_is_refused_before_anything_drives(demo, schedule, sentence):
     with pytest.raises(PlanError, match=sentence):
-        parse_settings(DrivingSettings, {**plan["data_loader"]["settings"], **change}, "data_loader.settings")
+        demo.changed({"carla.schedule": schedule})
 
 
-@pytest.mark.parametrize("schedule", [5, [5], [{"vehicle": "vehicle_2", "region": "highway"}]])
-def test_a_schedule_that_is_none_is_refused_before_anything_drives(plan, schedule):
-    plan["carla"]["schedule"] = schedule
-    for use in (shift_round, lambda plan: add_evaluation_frames(plan, "demo")):
-        with pytest.raises(PlanError, match=r"carla\.schedule must be a list of events"):
-            use(plan)
+def test_only_what_is_not_driven_live_or_named_by_the_plan_is_recorded(demo):
+    def titles(plan, live):
+        return [drive.title for drive in drives_before(plan.renamed("demo"), live)]
 
-
-def test_only_what_is_not_driven_live_or_named_by_the_plan_is_recorded(plan):
-    def titles(live):
-        return [drive.title for drive in drives_before(plan, "demo", live)]
-
-    assert titles(live=True) == ["demo-evaluation", "demo-warm-up"]
-    assert titles(live=False) == ["demo-evaluation", "demo-drive", "demo-warm-up"]
-    plan["data_loader"]["settings"]["evaluation"] = {"paths": {"city": ["mine"]}}
-    plan["task_runner"]["settings"]["initial_model"] = "mine.safetensors"
-    assert titles(live=False) == ["demo-drive"]
-    del plan["carla"]
-    assert titles(live=False) == []
+    assert titles(demo, live=True) == ["demo-evaluation", "demo-warm-up"]
+    assert titles(demo, live=False) == ["demo-evaluation", "demo-drive", "demo-warm-up"]
+    named = {
+        "data_loader.settings.evaluation": {"paths": {"city": ["mine"]}},
+        "task_runner.settings.initial_model": "mine.safetensors",
+    }
+    assert titles(demo.changed(named), live=False) == ["demo-drive"]
+    assert titles(demo.changed({**named, "carla": None}), live=False) == []
 
 
 @pytest.mark.parametrize("seconds", [0, -5])
-def test_an_evaluation_drive_needs_time(plan, seconds):
-    plan["driving"]["evaluation_seconds"] = seconds
-    with pytest.raises(PlanError, match=r"driving\.evaluation_seconds must be positive"):
-        add_evaluation_frames(plan, "demo")
+def test_an_evaluation_drive_needs_time(demo, seconds):
+    with pytest.raises(PlanError, match=rf"driving\.evaluation_seconds must be positive, not {seconds}\."):
+        demo.changed({"driving.evaluation_seconds": seconds})
 
 
-def test_frames_that_nobody_drives_are_not_waited_for(plan):
+def test_frames_that_nobody_drives_are_not_waited_for(demo):
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
-        plan["data_loader"]["settings"]["stream"]["port"] = port
+        plan = demo.changed({"data_loader.settings.stream.port": port})
         with pytest.raises(
             PlanError, match=rf"nobody serves the plan's frames at 127\.0\.0\.1:{port} .*use `fedagem run`"
         ):
@@ -98,13 +90,11 @@ def test_frames_that_nobody_drives_are_not_waited_for(plan):
 
 
 @pytest.mark.parametrize("rate", [0.5, 1, 5])
-def test_ideal_has_room_for_every_frame_of_the_drive(plan, rate):
-    plan["carla"]["frames_per_second"] = rate
-    loader = plan["data_loader"]["settings"]
-    rounds = plan["aggregator"]["settings"]["rounds_to_train"]
-    ideal = _variant(plan, ("task_runner.settings.method=ideal",))
-    capacity = ideal["task_runner"]["settings"]["buffer"]["capacity"]
-    frames = rounds * loader["seconds_per_round"] * rate
+def test_ideal_has_room_for_every_frame_of_the_drive(demo, rate):
+    plan = demo.changed({"carla.frames_per_second": rate})
+    rounds = plan.aggregator.rounds_to_train
+    capacity = _variant(plan, {"task_runner.settings.method": "ideal"}).training.buffer.capacity
+    frames = rounds * plan.data.seconds_per_round * rate
     assert frames <= capacity <= frames + rounds, "each frame once, however many epochs it is seen in"
 
 
@@ -122,10 +112,10 @@ def legs(*rounds_and_domains):
         ({"a": [*legs((0, "")), {"paths": ["drive_0"], "from_round": 2}]}, None),
     ],
 )
-def test_a_shift_is_another_domain_and_not_another_drive(plan, snippets, expected):
-    del plan["carla"]
-    plan["data_loader"]["settings"] |= {"snippets": snippets}
-    assert shift_round(plan) == expected
+def test_a_shift_is_another_domain_and_not_another_drive(demo, snippets, expected):
+    replayed = {"vehicles": list(snippets), "stream": None, "snippets": snippets}
+    changes = {f"data_loader.settings.{name}": value for name, value in replayed.items()}
+    assert demo.changed({"carla": None, **changes}).workload.shift_round == expected
 
 
 def move(at, region, vehicle="vehicle_2"):
@@ -143,23 +133,25 @@ def move(at, region, vehicle="vehicle_2"):
         ([], None),
     ],
 )
-def test_a_move_within_the_region_is_no_shift(plan, schedule, expected):
-    plan["carla"]["schedule"] = schedule
-    plan["carla"]["vehicles"].append({"name": "vehicle_3"})
-    assert shift_round(plan) == expected
+def test_a_move_within_the_region_is_no_shift(demo, schedule, expected):
+    vehicles = [
+        *({"name": vehicle.name, "region": vehicle.region} for vehicle in demo.carla.vehicles),
+        {"name": "vehicle_3"},
+    ]
+    plan = demo.changed({"carla.schedule": schedule, "carla.vehicles": vehicles})
+    assert plan.workload.shift_round == expected
 
 
 def test_a_simulation_of_a_live_drive_is_evaluated(repository, tmp_path, monkeypatch):
     """What records has recorded already, and the federation ends as it begins."""
-
     drives: list[str] = []
 
     def interrupt(*_):
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fedagem.runs.recording.record_drives", lambda asked: drives.extend(d.title for d in asked))
-    monkeypatch.setattr("fedagem.runs.federation.start_simulation", interrupt)
+    monkeypatch.setattr("fedagem.runs.preparation.record_drives", lambda asked: drives.extend(d.title for d in asked))
+    monkeypatch.setattr("fedagem.runs.processes.ProcessGroup.start", interrupt)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         changes = ["--set", f"data_loader.settings.stream.port={port}", "--set", "warm_up=null"]
@@ -167,5 +159,8 @@ def test_a_simulation_of_a_live_drive_is_evaluated(repository, tmp_path, monkeyp
         result = CliRunner().invoke(main, ["simulate", plan_path, *changes, "--out", "run"])
     assert result.exit_code == 130, result.output
     assert drives == ["carla_demo-evaluation"]
-    evaluated = load_plan(tmp_path / "run" / "plan" / "plan.yaml")["data_loader"]["settings"]["evaluation"]["paths"]
-    assert {domain: len(paths) for domain, paths in evaluated.items()} == {"city": 3, "highway": 3}
+    requested, followed = (read(tmp_path / "run").data for read in (requested_plan, plan_of_run))
+    assert isinstance(requested, DrivingSettings)
+    assert isinstance(followed, DrivingSettings)
+    assert requested.evaluation.paths == {}, "they were found, not asked for"
+    assert {domain: len(paths) for domain, paths in followed.evaluation.paths.items()} == {"city": 3, "highway": 3}

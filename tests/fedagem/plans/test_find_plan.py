@@ -5,7 +5,8 @@ from click.testing import CliRunner
 
 from fedagem.cli.main import main
 from fedagem.errors import PlanError
-from fedagem.plans.plan import check_plan, load_plan
+from fedagem.plans.checks import check_plan
+from fedagem.plans.plan import Plan
 from fedagem.plans.workspace import find_plan, plan_folder, plan_names, workspace_source
 
 
@@ -22,10 +23,10 @@ def test_a_plan_of_the_package_is_found_by_name():
 def test_every_name_is_a_plan_that_can_run():
     assert {"rotated_digits", "carla", "sequential_yahooqa"} <= set(plan_names())
     for name in plan_names():
-        check_plan(load_plan(find_plan(name)))
+        check_plan(Plan.load(find_plan(name)))
 
 
-@pytest.mark.parametrize("name", ["cols", "data", "scales", "studies", "weather_tour"])
+@pytest.mark.parametrize("name", ["base", "cols", "data", "scales", "studies", "weather_tour"])
 def test_other_files_of_the_folder_are_not_plans(name):
     with pytest.raises(PlanError, match=f"there is no plan {name}, "):
         find_plan(name)

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from fedagem.cli.main import main
 from fedagem.errors import DataError
-from fedagem.plans.plan import load_plan
-from fedagem.plans.snippet_paths import check_snippet_paths
+from fedagem.plans.checks import check_snippet_paths
+from fedagem.plans.plan import Plan
 
 
 @pytest.fixture
@@ -43,19 +43,19 @@ def test_a_run_without_its_pack_ends_at_once_and_leaves_nothing(command, plan_pa
 
 
 def test_later_legs_and_evaluation_frames_are_looked_for_too(plan_path, data, tmp_path):
-    plan = load_plan(plan_path)
+    plan = Plan.load(plan_path)
     check_snippet_paths(plan)
-    loader = plan["data_loader"]["settings"]
     (data / "carla_snippets" / "Town04" / "annotations.json").unlink()
     with pytest.raises(DataError, match=r"snippets\.vehicle_2 names carla_snippets/Town04, but there is no snippet at"):
         check_snippet_paths(plan)
-    del loader["snippets"]["vehicle_2"][1:]
+    first_leg_only = [{"paths": ["carla_snippets/Town03"], "domain": "city"}]
+    plan = plan.changed({"data_loader.settings.snippets.vehicle_2": first_leg_only})
     with pytest.raises(DataError, match=r"evaluation\.paths\.highway names carla_snippets/Town04, but"):
         check_snippet_paths(plan)
-    loader["evaluation"]["paths"]["highway"] = [str(tmp_path / "drive")]
+    plan = plan.changed({"data_loader.settings.evaluation.paths.highway": [str(tmp_path / "drive")]})
     with pytest.raises(DataError, match=r"drive is not a directory: name a folder with frames and their annotations"):
         check_snippet_paths(plan)
 
 
-def test_benchmarks_name_no_drives(repository):
-    check_snippet_paths(load_plan(repository / "plan" / "rotated_digits.yaml"))
+def test_benchmarks_name_no_drives(digits):
+    check_snippet_paths(digits)

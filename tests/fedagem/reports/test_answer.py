@@ -5,30 +5,40 @@ from typing import Any
 
 import pytest
 
-from fedagem.plans.plan import load_plan
-from fedagem.reports.answer import domains_of_shift, question
+from carla_bridge.config.section import CarlaSettings
+from fedagem.plans.driving import DrivingSettings
+from fedagem.plans.plan import Plan
+from fedagem.plans.workload import DrivingWorkload
+from fedagem.reports.answer import question
 from fedagem.reports.summary import Summary
 
 VEHICLES = ["vehicle_1", "vehicle_2"]
+REGIONS = {name: {"max_speed": 60} for name in ("harbour", "bridge", "dunes")}
 
 
-def replayed(*legs: tuple[str, int], domains: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A plan in which one vehicle replays drives of these domains from these rounds on, and the other stays."""
+def replayed(*legs: tuple[str, int], domains: tuple[str, ...] = ()) -> DrivingWorkload:
+    """One vehicle replays drives of these domains from these rounds on, and the other stays."""
     drives = [{"paths": ["a"], "domain": domain, "from_round": number} for domain, number in legs]
     snippets = {"vehicle_1": drives[:1], "vehicle_2": drives}
-    return {"data_loader": {"settings": {"vehicles": VEHICLES, "snippets": snippets, "domains": list(domains)}}}
+    return DrivingWorkload(learning_from(snippets=snippets, domains=list(domains)), None)
 
 
-def driven(first: str, *moves: tuple[int, str]) -> dict[str, Any]:
-    """A plan whose vehicles begin in a region, and one of them moves at these seconds."""
+def driven(first: str, *moves: tuple[int, str]) -> DrivingWorkload:
+    """Vehicles that begin in a region, and one of them moves at these seconds."""
     schedule: list[dict[str, Any]] = [{"at": at, "vehicle": "vehicle_2", "region": region} for at, region in moves]
     schedule.append({"at": 0, "weather": {"cloudiness": 30}})
     vehicles = [{"name": name, "region": first} for name in VEHICLES]
-    return {"carla": {"vehicles": vehicles, "schedule": schedule}, "data_loader": {"settings": {"vehicles": VEHICLES}}}
+    carla = CarlaSettings.model_validate({"vehicles": vehicles, "schedule": schedule, "regions": REGIONS})
+    return DrivingWorkload(learning_from(stream={"port": 5000}), carla)
+
+
+def learning_from(**frames: Any) -> DrivingSettings:
+    settings = {"seed": 0, "classes": ["vehicle"], "input_size": [96, 64], "seconds_per_round": 10, **frames}
+    return DrivingSettings.model_validate({"vehicles": VEHICLES, **settings})
 
 
 @pytest.mark.parametrize(
-    ("plan", "domains"),
+    ("workload", "domains"),
     [
         (driven("harbour", (240, "dunes"), (120, "bridge")), ("harbour", "bridge")),
         (driven("harbour", (10, "harbour"), (240, "dunes")), ("harbour", "dunes")),
@@ -39,8 +49,10 @@ def driven(first: str, *moves: tuple[int, str]) -> dict[str, Any]:
         (replayed(("", 0), ("", 4)), (None, None)),
     ],
 )
-def test_domains_come_in_the_order_of_the_plan(plan: dict[str, Any], domains: tuple[str | None, str | None]) -> None:
-    assert domains_of_shift(plan) == domains
+def test_domains_come_in_the_order_of_the_plan(
+    workload: DrivingWorkload, domains: tuple[str | None, str | None]
+) -> None:
+    assert workload.domains_of_shift == domains
 
 
 def summary(shift: int | None) -> Summary:
@@ -48,24 +60,24 @@ def summary(shift: int | None) -> Summary:
 
 
 @pytest.mark.parametrize(
-    ("plan", "asked"),
+    ("workload", "asked"),
     [
         (replayed(("rain", 0), ("snow", 4)), "Vehicles move from rain to snow: does the federation forget rain?"),
         (replayed(("rain", 0), ("", 4)), "Vehicles leave rain: does the federation forget it?"),
         (replayed(("", 0), ("", 4)), "What the vehicles see changes: does the federation forget what it saw first?"),
     ],
 )
-def test_a_shift_is_asked_about_by_the_names_of_its_domains(plan: dict[str, Any], asked: str) -> None:
-    assert question(plan, summary(4)) == asked
+def test_a_shift_is_asked_about_by_the_names_of_its_domains(workload: DrivingWorkload, asked: str) -> None:
+    assert question(workload, summary(4)) == asked
 
 
 def test_plans_without_a_shift_are_asked_something_else(repository: Path) -> None:
     assert question(replayed(("rain", 0)), summary(None)) == "What has the federation learned to see?"
-    tasks = load_plan(repository / "plan" / "rotated_digits.yaml")
+    tasks = Plan.load(repository / "plan" / "rotated_digits.yaml").workload
     assert question(tasks, summary(None)) == "Task after task: does the federation forget the first ones?"
 
 
 @pytest.mark.parametrize("name", ["carla", "carla_demo", "carla_snippets"])
 def test_the_driving_plans_ask_about_the_city(repository: Path, name: str) -> None:
-    plan = load_plan(repository / "plan" / f"{name}.yaml")
-    assert question(plan, summary(4)) == "Vehicles move from city to highway: does the federation forget city?"
+    plan = Plan.load(repository / "plan" / f"{name}.yaml")
+    assert question(plan.workload, summary(4)) == "Vehicles move from city to highway: does the federation forget city?"

@@ -3,13 +3,10 @@
 import shutil
 
 import pytest
-import yaml
 
-from fedagem.detection.detector_file import save_detector
 from fedagem.errors import DataError
 from fedagem.reports.before_and_after import before_and_after
-from models.tiny_yolo import TinyYolo
-from tests.support.finished_runs import CONFIG, write_drive
+from tests.support.finished_runs import add_pictures, change_plan_of, make_driving_run, write_drive
 
 
 @pytest.fixture
@@ -17,16 +14,14 @@ def run(tmp_path):
     """A run with its last model; its drives have 9 frames from number 100 and 14 from number 200."""
     write_drive(tmp_path / "drives" / "short", 100, 9)
     write_drive(tmp_path / "drives" / "long", 200, 14)
-    (tmp_path / "run" / "plan").mkdir(parents=True)
-    save_detector(TinyYolo.of(CONFIG), tmp_path / "run" / "save" / "last.safetensors")
-    return tmp_path / "run"
+    run = make_driving_run(tmp_path / "run", "fedavg", 0.0)
+    add_pictures(run, tmp_path / "drives")
+    return run
 
 
 def shown_frames(run, **loader):
-    settings = {"model": {"template": "models.tiny_yolo.TinyYolo", "settings": CONFIG.to_settings()}}
     loader["evaluation"]["paths"] = {"city": [str(run.parent / "drives")]}
-    plan = {"data_loader": {"settings": loader}, "task_runner": {"settings": settings}}
-    (run / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan))
+    change_plan_of(run, "data_loader", **loader)
     rows = before_and_after(run)
     assert all([caption for caption, _ in pictures] == ["ground truth", "at the end"] for _, pictures in rows)
     return [int(title.rpartition(" ")[2]) for title, _ in rows]
@@ -36,7 +31,7 @@ def test_frames_that_were_learned_from_are_not_shown(run):
     holdout = {"block": 1, "every": 7}
     shown = shown_frames(run, holdout=holdout, evaluation={"held_out_only": True})
     assert len(shown) == 2
-    assert set(shown) < {206, 213, 106}, "every seventh of each drive, counted anew in each"
+    assert set(shown) < {206, 213, 106}, "every seventh of each drive, counted separately in each"
 
 
 def test_without_a_holdout_any_frame_may_be_shown(run):

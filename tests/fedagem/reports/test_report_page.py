@@ -10,16 +10,16 @@ from pathlib import Path
 
 import cv2
 import pytest
-import yaml
 from rich.console import Console
 
 from fedagem.plans.driving import DriveSettings
-from fedagem.plans.plan import load_plan
+from fedagem.plans.plan import Plan
 from fedagem.reports.page import write_page
 from fedagem.reports.setting import setting_of
 from fedagem.reports.summary import Summary, summarise_runs
 from fedagem.reports.tables import comparison_table
 from fedagem.reports.tensorboard import write_tensorboard
+from fedagem.runs.folder import freeze_plan, plan_of_run
 from tests.support.finished_runs import add_pictures, change_plan_of, make_driving_run, make_task_run, write_drive
 
 
@@ -91,7 +91,9 @@ def test_what_came_before_the_rounds_is_among_the_costs(tmp_path: Path) -> None:
         (tmp_path / name / "recording.json").write_text(json.dumps({"wall_seconds": seconds}))
     warm_up, run = (make_driving_run(tmp_path / name, "fedavg", 0.0) for name in ("warm-up", "run"))
     change_plan_of(
-        warm_up, "data_loader", snippets={"vehicle_1": [{"paths": [str(tmp_path / "first-region" / "vehicle_1")]}]}
+        warm_up,
+        "data_loader",
+        snippets={v: [{"paths": [str(tmp_path / "first-region" / v)]}] for v in ("vehicle_1", "vehicle_2")},
     )
     change_plan_of(
         run,
@@ -100,26 +102,25 @@ def test_what_came_before_the_rounds_is_among_the_costs(tmp_path: Path) -> None:
         evaluation={"paths": {"city": [str(tmp_path / "evaluation" / "city_1")]}},
     )
     change_plan_of(run, "task_runner", initial_model=str(warm_up / "save" / "last.safetensors"))
-    plan = yaml.safe_load((run / "plan" / "plan.yaml").read_text()) | {"warm_up": {"rounds": 6, "seconds": 40}}
-    (run / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan))
+    freeze_plan(run, plan_of_run(run).changed({"warm_up": {"rounds": 6, "seconds": 40}}))
     text = write_page([run], tmp_path / "report.html").read_text()
     assert "are not in these times: first-region 40 s, warm-up 15 s, drive 95 s, evaluation 60 s." in text
 
 
 def test_the_setting_of_a_drive_is_shown(repository: Path) -> None:
-    der = load_plan(repository / "plan" / "carla_demo.yaml")
+    der = Plan.load(repository / "plan" / "carla_demo.yaml")
     summary = Summary(4, True, 10, [0], methods={}, tasks={})
-    shown = setting_of([der], "carla_demo", summary)
+    shown = setting_of([der], summary)
     assert shown["frames from"] == "the embedded simulator"
     assert shown["seed of the drive"] == "11"
     assert shown["evaluated on"] == "about 300 frames each of city and highway: 3 x 100 s of driving"
     assert shown["method's settings"] == "replay batch 8, coefficient 2"
     assert shown["samples of a buffer gradient"] == "32"
-    server = load_plan(repository / "plan" / "carla.yaml")
-    server["carla"] |= {"simulator": None, "host": "far", "port": 2000, "town": "Town04"}
-    assert setting_of([server], "carla", summary)["frames from"] == "CARLA at far:2000, Town04"
-    recorded = load_plan(repository / "plan" / "carla_snippets.yaml")
-    shown = setting_of([recorded], "carla_snippets", summary)
+    elsewhere = {"simulator": None, "host": "far", "port": 2000, "town": "Town04"}
+    server = Plan.load(repository / "plan" / "carla.yaml").changed({f"carla.{k}": v for k, v in elsewhere.items()})
+    assert setting_of([server], summary)["frames from"] == "CARLA at far:2000, Town04"
+    recorded = Plan.load(repository / "plan" / "carla_snippets.yaml")
+    shown = setting_of([recorded], summary)
     assert "carla_snippets/Town04" in shown["frames from"]
     assert shown["evaluated on"].endswith("highway: carla_snippets/Town04 (only frames kept out of training)")
 
@@ -134,18 +135,19 @@ def test_a_replay_batch_is_shown_for_methods_that_replay(tmp_path: Path) -> None
 
 
 def test_regions_that_a_plan_leaves_to_the_default_are_those_that_are_driven(repository: Path) -> None:
-    plan = load_plan(repository / "plan" / "carla_demo.yaml")
+    plan = Plan.load(repository / "plan" / "carla_demo.yaml")
     summary = Summary(4, True, 10, [0], methods={}, tasks={})
-    del plan["driving"]["evaluation_regions"]
+    plan = plan.changed({"driving": {"evaluation_seconds": 100}})
     default = " and ".join(DriveSettings(evaluation_seconds=1).evaluation_regions)
-    assert f"frames each of {default}:" in setting_of([plan], "carla_demo", summary)["evaluated on"]
-    plan["driving"]["evaluation_regions"] = ["harbour", "bridge", "dock"]
-    assert "frames each of harbour and bridge and dock:" in setting_of([plan], "x", summary)["evaluated on"]
+    assert f"frames each of {default}:" in setting_of([plan], summary)["evaluated on"]
+    plan = plan.changed({"driving.evaluation_regions": ["harbour", "bridge", "dock"]})
+    assert "frames each of harbour and bridge and dock:" in setting_of([plan], summary)["evaluated on"]
 
 
 def test_what_a_plan_is_made_of_cannot_become_markup(tmp_path: Path) -> None:
     run = make_driving_run(tmp_path / "<b>run", "fedavg", 0.3)
-    change_plan_of(run, "data_loader", domains=["<i>city", 'high"way'], vehicles=["<u>"])
+    legs = [{"paths": ["a"]}, {"paths": ["b"], "from_round": 4}]
+    change_plan_of(run, "data_loader", domains=["<i>city", 'high"way'], vehicles=["<u>"], snippets={"<u>": legs})
     text = write_page([run], tmp_path / "report.html").read_text()
     assert "from &lt;i&gt;city to high&#34;way: does the federation forget &lt;i&gt;city?</h1>" in text
     assert not re.search("<(b|i|u)>", text)

@@ -4,6 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from fedagem.cli.main import main
+from fedagem.plans.plan import Plan
 
 
 @pytest.fixture
@@ -16,10 +17,11 @@ def said(tmp_path, monkeypatch, repository):
     for name, frozen, metrics in (
         ("broken", "a: [1", ""),
         ("other", "a: 1", ""),
-        ("damaged", plan.read_text(), "not json\n"),
+        ("damaged", Plan.load(plan).to_yaml(), "not json\n"),
     ):
         (tmp_path / name / "plan").mkdir(parents=True)
-        (tmp_path / name / "plan" / "plan.yaml").write_text(frozen)
+        for file in ("plan.yaml", "requested.yaml"):
+            (tmp_path / name / "plan" / file).write_text(frozen)
         (tmp_path / name / "metrics.jsonl").write_text(metrics)
 
     def run(*words):
@@ -38,12 +40,15 @@ def said(tmp_path, monkeypatch, repository):
         (["simulate", "PLAN", "--out", "file/run"], "file/.run.partial: Not a directory."),
         (["compare", "PLAN", "--out", "file"], "file is a file: choose another folder for the comparison (--out)."),
         (["compare", "PLAN", "--out", "file/a/b"], "file is a file: choose another folder for the comparison (--out)."),
-        (["simulate", "PLAN", "--resume", "--out", "broken"], "broken/plan/plan.yaml is not valid YAML"),
-        (["simulate", "PLAN", "--resume", "--out", "other"], "other/plan/plan.yaml is not the plan of a run: "),
+        (["simulate", "PLAN", "--resume", "--out", "broken"], "broken/plan/requested.yaml is not valid YAML"),
+        (
+            ["simulate", "PLAN", "--resume", "--out", "other"],
+            "other/plan/requested.yaml is not the plan of a run of this ",
+        ),
         (["report", "empty"], "empty is not a run and holds none: there is no plan/plan.yaml in it or below it."),
         (["report", "file"], "file is not a run and holds none"),
         (["report", "broken"], "broken/plan/plan.yaml is not valid YAML"),
-        (["report", "other"], "other/plan/plan.yaml is not the plan of a run: the plan has no section 'data_loader'."),
+        (["report", "other"], "other/plan/plan.yaml is not the plan of a run of this version: the plan has no section"),
         (["report", "damaged"], "damaged/metrics.jsonl is damaged: it must hold one JSON object in every line"),
     ],
 )

@@ -7,14 +7,15 @@ import threading
 
 import pytest
 
+from carla_bridge.config.section import CarlaSettings
 from fedagem.errors import FedAGemError
+from fedagem.runs.drives import Drive
 from fedagem.runs.live.recording import RecordingWatch
-from fedagem.runs.recorded_drive import Drive
 from fedagem.runs.recording import record_drives
 from tests.support.waiting import wait_for
 
 BRIDGE = """#!{python}
-# In place of the bridge: a process that does what the drive's plan says.
+# In place of the bridge: a process that does what the town of the drive says.
 import pathlib, signal, sys, time
 import yaml
 
@@ -26,24 +27,25 @@ def finish(*_):
     sys.exit(143)
 
 def wait_for_all():
-    while len(list(out.parent.glob("*/begun"))) < carla["drives"]:
+    while len(list(out.parent.glob("*/begun"))) < int(drives):
         time.sleep(0.01)
 
 carla = yaml.safe_load(pathlib.Path(option("--plan")).read_text())["carla"]
+does, drives = carla["town"].split(" of ")
 out = pathlib.Path(option("--out"))
 signal.signal(signal.SIGTERM, finish)
 out.mkdir(exist_ok=True)
 (out / "begun").touch()
-if carla["does"] == "meet":
+if does == "meet":
     wait_for_all()
-elif carla["does"] == "work alone":
+elif does == "work alone":
     (out.parent / "at work").touch(exist_ok=False)
     time.sleep(0.3)
     (out.parent / "at work").unlink()
-elif carla["does"] == "fail":
+elif does == "fail":
     wait_for_all()
     sys.exit("Error: no such town")
-elif carla["does"] == "drive on":
+elif does == "drive on":
     while not (out.parent / "arrive").exists():
         time.sleep(0.01)
 (out / "recording.json").write_text("{{}}")
@@ -70,7 +72,9 @@ def bridge(tmp_path, monkeypatch):
 
 
 def drives(folder, *deeds, simulator="embedded"):
-    sections = [{"simulator": simulator, "does": deed, "drives": len(deeds), "seed": n} for n, deed in enumerate(deeds)]
+    sections = [
+        CarlaSettings(simulator=simulator, town=f"{deed} of {len(deeds)}", seed=n) for n, deed in enumerate(deeds)
+    ]
     return [Drive(f"drive.{n}", section, 5, None, str(folder)) for n, section in enumerate(sections)]
 
 
@@ -134,9 +138,10 @@ def contents(drive):
 
 def test_side_by_side_gives_the_files_of_one_after_the_other(tmp_path):
     """The real bridge, each with its simulator."""
-    together = [Drive(f"drive_{seed}", {**REAL, "seed": seed}, 4, 90, str(tmp_path / "together")) for seed in (1, 2)]
+    driven = {seed: CarlaSettings.model_validate({**REAL, "seed": seed}) for seed in (1, 2)}
+    together = [Drive(f"drive_{seed}", driven[seed], 4, 90, str(tmp_path / "together")) for seed in (1, 2)]
     record_drives(together)
-    alone = Drive("drive_2", {**REAL, "seed": 2}, 4, 90, str(tmp_path / "alone"))
+    alone = Drive("drive_2", driven[2], 4, 90, str(tmp_path / "alone"))
     record_drives([alone])
     assert len([name for name in contents(alone) if name.endswith(".jpg")]) == 8
     assert contents(together[1]) == contents(alone)

@@ -4,19 +4,18 @@ import csv
 import json
 
 import pytest
-import yaml
 
 from fedagem.errors import FedAGemError
+from fedagem.learning.trainer import method_label
 from fedagem.runs.metrics_log import read_metrics
 from fedagem.runs.results import (
     accuracy_matrix,
     collect_results,
-    method_label,
     rounds_in_results,
     write_final_results,
     write_results,
 )
-from tests.support.finished_runs import MATRIX, digits_rows, make_digits_run, make_driving_run, row
+from tests.support.finished_runs import MATRIX, change_plan_of, digits_rows, make_digits_run, make_driving_run, row
 
 
 @pytest.fixture
@@ -89,12 +88,8 @@ def test_what_is_not_defined_has_no_row(tmp_path):
 
 
 def test_a_run_that_ended_without_all_of_its_rounds_is_not_passed_off_as_finished(run):
-    frozen = run / "plan" / "plan.yaml"
-    plan = yaml.safe_load(frozen.read_text()) | {"aggregator": {"settings": {"rounds_to_train": 4}}}
-    frozen.write_text(yaml.safe_dump(plan))
     assert write_final_results(run).rounds == rounds_in_results(run) == 4
-    plan["aggregator"]["settings"]["rounds_to_train"] = 20
-    frozen.write_text(yaml.safe_dump(plan))
+    change_plan_of(run, "aggregator", rounds_to_train=20)
     with pytest.raises(FedAGemError, match=r"metrics.jsonl holds 4 of 20 rounds although the run has ended"):
         write_final_results(run)
 

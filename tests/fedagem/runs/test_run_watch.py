@@ -4,9 +4,10 @@ import io
 import json
 
 import pytest
-import yaml
 from rich.console import Console
 
+from fedagem.plans.plan import Plan
+from fedagem.plans.workspace import find_plan
 from fedagem.runs.live.many_runs import BatchView
 from fedagem.runs.live.one_run import LiveView
 from fedagem.runs.live.run_watch import RunWatch
@@ -32,20 +33,19 @@ def round_of_two(round_number):
     return [row(round_number, client, "samples", 10) for client in ("client_1", "client_2")]
 
 
-def freeze_plan(directory, loader):
-    plan = {
-        "aggregator": {"settings": {"rounds_to_train": 20}},
-        "assigner": {"settings": {"stages": STAGES}},
-        "data_loader": {"settings": loader},
-        "task_runner": {"settings": {}},
+def write_plan(directory, name, epochs):
+    changes = {
+        "aggregator.settings.rounds_to_train": 20,
+        "assigner.settings.stages": STAGES,
+        "data_loader.settings.epochs": epochs,
     }
     (directory / "plan").mkdir(parents=True)
-    (directory / "plan" / "plan.yaml").write_text(yaml.safe_dump(plan))
+    (directory / "plan" / "plan.yaml").write_text(Plan.load(find_plan(name)).changed(changes).to_yaml())
 
 
 @pytest.fixture
 def watch(tmp_path):
-    freeze_plan(tmp_path, {"epochs": 3})
+    write_plan(tmp_path, "rotated_digits", epochs=3)
     return RunWatch(tmp_path)
 
 
@@ -146,7 +146,7 @@ SHOWN = ["vehicle_1", "1.234", "0.500", "2.250", "0.125", "60", "25%", "200", "1
 
 def drive(directory):
     """A round of two vehicles that go over their 60 frames four times."""
-    freeze_plan(directory, {"epochs": 4, "vehicles": ["vehicle_1", "vehicle_2"]})
+    write_plan(directory, "carla_snippets", epochs=4)
     rows = [row(0, f"vehicle_{n}", metric, value) for n in (1, 2) for metric, value in FACTS.items()]
     scores = [row(0, "vehicle_1", f"map_50/{domain}", 0.125) for domain in ("all", "city", "highway")]
     append(directory / "metrics.jsonl", [*rows, *scores])

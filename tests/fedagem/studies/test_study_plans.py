@@ -7,13 +7,24 @@ import pytest
 import yaml
 
 from fedagem.errors import PlanError
-from fedagem.plans.plan import collaborators
+from fedagem.plans.plan import Plan
 from fedagem.plans.workspace import plan_folder
 from fedagem.studies.estimate import Estimator
 from fedagem.studies.runs import runs_of
 from fedagem.studies.study import Part, Row, Scale, Study, load_scale, load_study, study_names
+from fedagem.tasks.settings import Arrivals, StreamSettings, TaskSettings
 
 PLANS = plan_folder()
+
+
+def data_of(plan: Plan) -> StreamSettings:
+    assert isinstance(plan.data, StreamSettings)
+    return plan.data
+
+
+def rarer_stages(plan: Plan) -> list[int]:
+    """After how many rounds each stage runs that does not run in all of them."""
+    return [stage.every for stage in plan.rounds.stages if stage.every > 1]
 
 
 @pytest.mark.parametrize("name", study_names(PLANS))
@@ -22,10 +33,10 @@ def test_every_study_of_the_repository_can_run(name, scale, tmp_path):
     runs = runs_of(load_study(PLANS, name), scale, 1, PLANS, tmp_path)
     assert runs
     for run in runs:
-        loader = run.plan["data_loader"]["settings"]
-        stages = run.plan["assigner"]["settings"]["stages"]
-        assert run.plan["task_runner"]["settings"]["fedagem"] == (run.side == "with")
-        assert [stage["every"] for stage in stages if "every" in stage] == [loader["rounds_per_task"]]
+        assert run.plan.training.fedagem == (run.side == "with")
+        assert run.plan.rounds.stages[-1].name == "evaluate"
+        assert run.plan.rounds.stages[-1].every == data_of(run.plan).rounds_per_task
+        assert len(rarer_stages(run.plan)) <= 1
 
 
 def one_part(**row):
@@ -46,18 +57,17 @@ def plan_of(tmp_path, scale="paper", **row):
 
 def test_the_paper_scale_is_the_plan_as_it_stands(tmp_path):
     plan = plan_of(tmp_path)
-    loader, training = plan["data_loader"]["settings"], plan["task_runner"]["settings"]
-    assert (loader["clients"], loader["epochs"], loader["batch_size"], loader["rounds_per_task"]) == (10, 5, 32, 20)
-    assert (loader["tasks"], loader["partition"]["alpha"]) == ({"kind": "sequential", "count": 10}, 0.3)
-    assert (training["optimizer"]["lr"], training["buffer"]["capacity"]) == (0.1, 200)
+    data, training = data_of(plan), plan.training
+    assert (data.clients, data.epochs, data.batch_size, data.rounds_per_task) == (10, 5, 32, 20)
+    assert (data.tasks, data.partition.alpha) == (TaskSettings(kind="sequential", count=10), 0.3)
+    assert (training.optimizer.lr, training.buffer.capacity) == (0.1, 200)
 
 
 @pytest.mark.parametrize(("fewer", "rounds", "epochs"), [(1, 20, 5), (2, 10, 10), (4, 5, 20), (10, 2, 50)])
 def test_less_communication_is_fewer_rounds_with_the_same_local_work(tmp_path, fewer, rounds, epochs):
     plan = plan_of(tmp_path, fewer_rounds=fewer)
-    loader = plan["data_loader"]["settings"]
-    assert (loader["rounds_per_task"], loader["epochs"]) == (rounds, epochs)
-    assert plan["aggregator"]["settings"]["rounds_to_train"] == 10 * rounds
+    assert (data_of(plan).rounds_per_task, data_of(plan).epochs) == (rounds, epochs)
+    assert plan.aggregator.rounds_to_train == 10 * rounds
 
 
 def test_rows_that_could_not_learn_equally_much_are_refused(tmp_path):
@@ -65,29 +75,29 @@ def test_rows_that_could_not_learn_equally_much_are_refused(tmp_path):
     for scale in ("smoke", "paper"):
         runs = runs_of(study, scale, 1, PLANS, tmp_path)
         for number, part in enumerate(study.parts):
-            loaders = [run.plan["data_loader"]["settings"] for run in runs if run.part == number]
-            assert len({loader["rounds_per_task"] * loader["epochs"] for loader in loaders}) == 1, part.plan
+            settings = [data_of(run.plan) for run in runs if run.part == number]
+            assert len({data.rounds_per_task * data.epochs for data in settings}) == 1, part.plan
     with pytest.raises(PlanError, match=r"rounds_per_task is 10, but the row FL \(0.5x\) runs 4 times fewer"):
         runs_of(study, "smoke", 1, PLANS, tmp_path, ("data_loader.settings.rounds_per_task=10",))
 
 
 def test_the_number_of_tasks_changes_the_rounds_in_all(tmp_path):
     plan = plan_of(tmp_path, set={"data_loader.settings.tasks.count": 5})
-    assert plan["aggregator"]["settings"]["rounds_to_train"] == 100
+    assert plan.aggregator.rounds_to_train == 100
 
 
 def test_arriving_clients_agree_for_data_and_rounds(tmp_path):
     runs = runs_of(load_study(PLANS, "client-incremental"), "paper", 1, PLANS, tmp_path)
     for plan in (run.plan for run in runs):
-        participation = plan["assigner"]["settings"]["participation"]
-        assert participation == {"per_round": 10, "arrivals": {"first": 30, "then": 10}, "rounds_per_task": 200}
-        assert plan["data_loader"]["settings"]["arrivals"] == participation["arrivals"]
-        assert len(collaborators(plan)) == 120
+        participation = plan.rounds.participation
+        assert (participation.per_round, participation.rounds_per_task) == (10, 200)
+        assert participation.arrivals == data_of(plan).arrivals == Arrivals(first=30, then=10)
+        assert len(plan.workload.collaborators) == 120
 
 
 def test_seeds_reach_data_and_participants(tmp_path):
     runs = runs_of(load_study(PLANS, "client-sampling"), "smoke", 2, PLANS, tmp_path)
-    seeds = {(r.seed, r.plan["data_loader"]["settings"]["seed"], r.plan["assigner"]["settings"]["seed"]) for r in runs}
+    seeds = {(run.seed, run.plan.data.seed, run.plan.rounds.seed) for run in runs}
     assert seeds == {(0, 0, 0), (1, 1, 1)}
 
 
@@ -106,9 +116,8 @@ def test_studies_share_the_runs_they_have_in_common(tmp_path):
 def test_the_command_line_has_the_last_word_on_rounds(tmp_path):
     given = ("data_loader.settings.rounds_per_task=3",)
     for run in runs_of(load_study(PLANS, "rotated-mnist"), "smoke", 1, PLANS, tmp_path, given):
-        tasks = run.plan["data_loader"]["settings"]["tasks"]["count"]
-        assert run.plan["aggregator"]["settings"]["rounds_to_train"] == 3 * tasks
-        assert [s["every"] for s in run.plan["assigner"]["settings"]["stages"] if "every" in s] == [3]
+        assert run.plan.aggregator.rounds_to_train == 3 * data_of(run.plan).tasks.count
+        assert rarer_stages(run.plan) == [3]
     with pytest.raises(PlanError, match="rounds_per_task must be a whole number, not 'x'"):
         runs_of(
             load_study(PLANS, "rotated-mnist"), "smoke", 1, PLANS, tmp_path, ("data_loader.settings.rounds_per_task=x",)
@@ -138,9 +147,9 @@ def test_what_tells_rows_apart_cannot_be_set_for_all_of_them(tmp_path, assignmen
 def test_what_no_row_varies_can_be_set(tmp_path):
     given = ("task_runner.settings.buffer.policy=sliding_window", "task_runner.settings.buffer_gradient_samples=8")
     runs = runs_of(load_study(PLANS, "buffer-size"), "smoke", 1, PLANS, tmp_path, given)
-    buffers = [run.plan["task_runner"]["settings"]["buffer"] for run in runs]
-    assert {buffer["policy"] for buffer in buffers} == {"sliding_window"}
-    assert {buffer["capacity"] for buffer in buffers} == {200, 500, 5120}
+    buffers = [run.plan.training.buffer for run in runs]
+    assert {buffer.policy for buffer in buffers} == {"sliding_window"}
+    assert {buffer.capacity for buffer in buffers} == {200, 500, 5120}
 
 
 @pytest.mark.parametrize(
@@ -175,7 +184,7 @@ def test_an_unknown_study_is_refused_with_the_nearest_name():
 def test_damaged_results_are_derived_again_from_what_was_measured(tmp_path):
     [run] = runs_of(one_part(), "smoke", 1, PLANS, tmp_path)
     (run.directory / "plan").mkdir(parents=True)
-    (run.directory / "plan" / "plan.yaml").write_text(yaml.safe_dump(run.plan))
+    (run.directory / "plan" / "plan.yaml").write_text(run.plan.to_yaml())
     row = {"round": 0, "stage": "train", "client": "federation", "metric": "seconds", "value": 2.5}
     (run.directory / "metrics.jsonl").write_text(f"{json.dumps(row)}\n")
     (run.directory / "results.json").write_text('{"plan": "seq')

@@ -75,7 +75,7 @@ def finished_study(tmp_path):
         accuracy = {"without": 0.5, "with": 0.6}[run.side] + 0.02 * run.seed
         matrix = [[0.1, 0.1], [accuracy, 0.1], [accuracy - 0.1, accuracy]]
         results = {
-            "rounds": run.plan["aggregator"]["settings"]["rounds_to_train"],
+            "rounds": run.plan.aggregator.rounds_to_train,
             "accuracy": {"domain_il": accuracy},
             "train_seconds": 10 + run.seed,
             "seconds": 11,
@@ -139,7 +139,7 @@ def test_costs_compare_by_their_ratio(tmp_path):
     for run in runs:
         costs = {"without": (100.0, 4e7), "with": (110.0, 8e7)}[run.side]
         results = {
-            "rounds": run.plan["aggregator"]["settings"]["rounds_to_train"],
+            "rounds": run.plan.aggregator.rounds_to_train,
             "client_seconds": costs[0],
             "refined_share": 0.5,
             "bytes": {"up": costs[1], "down": costs[1]},

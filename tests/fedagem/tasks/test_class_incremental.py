@@ -117,7 +117,8 @@ def test_clients_of_the_asynchronous_study_reach_boundaries_at_different_times(s
     y = torch.arange(50_000) % 100
     cifar = Source(Labelled(torch.zeros(50_000, 1), y), Labelled(torch.zeros(100, 1), y[:100]), 100)
     run = runs_of(load_study(plan_folder(), "asynchronous"), scale, seed + 1, plan_folder(), tmp_path)[-1]
-    whole = TaskStream(parse_settings(StreamSettings, run.plan["data_loader"]["settings"], "settings"), cifar)
+    assert isinstance(run.plan.data, StreamSettings)
+    whole = TaskStream(run.plan.data, cifar)
     assert whole.settings.seed == seed
     periods = [(period, whole.client(rank).samples_of(period)) for rank in range(10) for period in range(10)]
     assert all(sum(len(part) for _, part in parts) == whole.settings.asynchronous_samples for _, parts in periods)
@@ -161,7 +162,7 @@ def test_a_limited_share_of_a_changing_domain_keeps_its_samples():
     [
         ({"asynchronous_samples": 5}, r"asynchronous_samples needs partition\.scope: dataset"),
         ({"arrivals": {"first": 2, "then": 1}, "partition": {}}, r"arrivals needs partition\.scope: task"),
-        ({"arrivals": {"first": 0, "then": 1}}, r"arrivals need at least 1 client first"),
+        ({"arrivals": {"first": 0, "then": 1}}, r"arrivals\.first must be at least 1, not 0"),
         ({"asynchronous_samples": 0}, r"asynchronous_samples must be at least 1, not 0"),
         ({"samples_per_client": 0}, r"samples_per_client must be at least 1, not 0"),
         ({"test_samples": -1}, r"test_samples must be at least 1, not -1"),
