@@ -22,7 +22,7 @@ class DataError(FedAGemError):
 
 
 class CorruptStateError(FedAGemError):
-    """A saved state is truncated or damaged; it is never loaded."""
+    """A saved state is truncated, damaged or of another plan; it is never loaded."""
 
 
 class NonFiniteLossError(FedAGemError):

@@ -8,7 +8,7 @@ import errno
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, cast
@@ -101,6 +101,15 @@ def read_state(path: Path) -> dict[str, Any]:
     except OSError as problem:
         raise FedAGemError(f"{path} cannot be read: {problem.strerror}.") from problem
     return state
+
+
+def check_origin(path: Path, state: Mapping[str, Any], origin: str) -> None:
+    """Refuse a state that another plan has left, or that does not say whose it is; `origin` names the plan."""
+    if state.get("origin") != origin:
+        raise CorruptStateError(
+            f"{path} is of another plan, or of another version of fedagem: work in another folder, or remove "
+            "save/checkpoint.state and local_state/ to start from the beginning."
+        )
 
 
 class _Body:

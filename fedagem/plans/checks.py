@@ -7,15 +7,20 @@ from fedagem.detection.drives import find_drives
 from fedagem.errors import DataError, PlanError
 from fedagem.plans.driving import DriveSettings, DrivingSettings
 from fedagem.plans.plan import Plan
+from fedagem.plans.rounds import Stage
 from fedagem.settings import suggestion
+from fedagem.tasks.data_folder import resolve_root
 from fedagem.tasks.settings import StreamSettings
 
 
 def check_plan(plan: Plan) -> None:
     """Refuse a plan whose sections contradict each other, in one sentence."""
     _check_stages(plan)
+    _check_fedagem(plan)
     if isinstance(plan.data, StreamSettings):
         _check_tasks(plan, plan.data)
+    if isinstance(plan.data, DrivingSettings):
+        _check_evaluation(plan.data)
     _check_warm_up(plan)
     _check_drive(plan)
 
@@ -39,6 +44,39 @@ def _check_stages(plan: Plan) -> None:
                 raise PlanError(f"{path} names the task {task!r}{suggestion(task, plan.tasks)}")
 
 
+def _check_fedagem(plan: Plan) -> None:
+    """Without g_ref the method would train as it is, under the label of Fed-A-GEM."""
+    if not plan.training.fedagem:
+        return
+    stages = plan.rounds.stages
+    for place, stage in enumerate(stages):
+        trainings = [task for task in stage.tasks if "model" in plan.tasks[task].kwargs.publishes]
+        gradients = [before for before in stages[:place] if _publishes_g_ref(plan, before)]
+        if trainings and not any(_runs_whenever(before, stage) for before in gradients):
+            raise PlanError(
+                f"task_runner.settings.fedagem is true, but assigner.settings.stages has no stage before "
+                f"{stage.name!r} that publishes g_ref in every round that trains: add one, see plan/base.yaml, or set "
+                "fedagem to false."
+            )
+        for task in trainings:
+            if "g_ref" not in plan.tasks[task].kwargs.wants:
+                raise PlanError(
+                    f"task_runner.settings.fedagem is true, but tasks.{task}.kwargs.wants has no g_ref: add it, or "
+                    "set fedagem to false."
+                )
+
+
+def _publishes_g_ref(plan: Plan, stage: Stage) -> bool:
+    return any("g_ref" in plan.tasks[task].kwargs.publishes for task in stage.tasks)
+
+
+def _runs_whenever(stage: Stage, other: Stage) -> bool:
+    """Whether a stage runs in every round in which the other does."""
+    if other.rounds == "first":
+        return stage.runs_in(0)
+    return stage.rounds == "all" and other.every % stage.every == 0
+
+
 def _check_tasks(plan: Plan, data: StreamSettings) -> None:
     rounds, per_task = plan.aggregator.rounds_to_train, data.rounds_per_task
     if rounds != per_task * data.tasks.count:
@@ -59,6 +97,33 @@ def _check_tasks(plan: Plan, data: StreamSettings) -> None:
             f"assigner.settings.participation.arrivals is {arrivals}, but data_loader.settings.arrivals is "
             f"{data.arrivals}: set the one of the data loader only."
         )
+
+
+def _check_evaluation(data: DrivingSettings) -> None:
+    """Refuse an evaluation of frames that the vehicles train on."""
+    evaluation = data.evaluation
+    if evaluation.held_out_only:
+        if data.holdout is None:
+            raise PlanError(
+                "data_loader.settings.evaluation.held_out_only is true, but no frames are kept out of training: set "
+                "data_loader.settings.holdout, or held_out_only to false."
+            )
+        return
+    for domain, paths in evaluation.paths.items():
+        for path in paths:
+            for vehicle, trained in _training_paths(data):
+                if _overlap(path, trained):
+                    raise PlanError(
+                        f"data_loader.settings.evaluation.paths.{domain} has {path}, which shares frames with "
+                        f"{trained} in data_loader.settings.snippets.{vehicle}: score other frames, or set "
+                        "data_loader.settings.holdout and evaluation.held_out_only."
+                    )
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two paths of a plan are the same folder, or one contains the other."""
+    first, second = resolve_root(one).resolve(), resolve_root(other).resolve()
+    return first.is_relative_to(second) or second.is_relative_to(first)
 
 
 def _check_warm_up(plan: Plan) -> None:
@@ -139,7 +204,11 @@ def _check_regions(driving: DriveSettings, carla: CarlaSettings) -> None:
 
 
 def _recorded_paths(data: DrivingSettings) -> Iterator[tuple[str, str]]:
-    for vehicle, legs in data.snippets.items():
-        yield from ((f"snippets.{vehicle}", path) for leg in legs for path in leg.paths)
+    yield from ((f"snippets.{vehicle}", path) for vehicle, path in _training_paths(data))
     for domain, paths in data.evaluation.paths.items():
         yield from ((f"evaluation.paths.{domain}", path) for path in paths)
+
+
+def _training_paths(data: DrivingSettings) -> Iterator[tuple[str, str]]:
+    for vehicle, legs in data.snippets.items():
+        yield from ((vehicle, path) for leg in legs for path in leg.paths)

@@ -1,8 +1,6 @@
 """A plan: everything that makes an experiment, typed, frozen and checked."""
 
 import copy
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,11 +20,12 @@ from fedagem.plans.federation import (
     NetworkSettings,
     parse_tasks,
 )
+from fedagem.plans.identity import computation, digest_of
 from fedagem.plans.rounds import RoundSettings
-from fedagem.plans.schema import CLASSES, OPTIONAL_SECTIONS, SECTIONS, WHOLE_SECTIONS, settings_schema
+from fedagem.plans.schema import CLASSES, OPENFL_SECTIONS, OPTIONAL_SECTIONS, SECTIONS, WHOLE_SECTIONS, settings_schema
 from fedagem.plans.templates import check_template
 from fedagem.plans.workload import DrivingWorkload, TaskWorkload, Workload
-from fedagem.settings import Settings, parse_settings, suggestion
+from fedagem.settings import parse_settings, suggestion
 from fedagem.tasks.settings import StreamSettings
 
 
@@ -132,10 +131,25 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """A short name for the settings: the same settings, the same name, whether defaults are spelled out or not."""
+        """A short name for what is computed: the same numbers, the same name, on any machine and at any address."""
+        return digest_of(self._computation())
+
+    @property
+    def origin(self) -> str:
+        """What checkpoints and clients' states belong to: the digest without the number of rounds.
+
+        A federation may be lengthened, because no round depends on how many follow it; a task stream's rounds are
+        shared out by data_loader.settings.rounds_per_task, which is part of the origin.
+        """
+        whole = self._computation()
+        return digest_of({**whole, "aggregator": {**whole["aggregator"], "rounds_to_train": None}})
+
+    def _computation(self) -> dict[str, Any]:
         parts = {name: part for name in self.__dataclass_fields__ if (part := getattr(self, name)) is not None}
-        sections = {name: _plain(part) for name, part in parts.items() if name not in {"name", "_document"}}
-        return digest_of(sections)
+        typed = {name: part for name, part in parts.items() if name not in {"name", "_document"}}
+        whole = editing.complete(self._document)
+        openfl = {name: {"settings": {}, **whole[name]} for name in OPENFL_SECTIONS if name in whole}
+        return computation({**typed, **openfl})
 
     @classmethod
     def _parse(cls, document: editing.Document, name: str) -> "Plan":
@@ -158,11 +172,6 @@ class Plan:
             warm_up=_whole_section(whole, "warm_up"),
             _document=document,
         )
-
-
-def digest_of(settings: Mapping[str, Any]) -> str:
-    """A short name for settings: the same settings, the same name."""
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def _check_layout(document: editing.Document) -> None:
@@ -189,12 +198,3 @@ def _section(document: editing.Document, name: str, schema: type[Any]) -> Any:
 
 def _whole_section(document: editing.Document, name: str) -> Any:
     return parse_settings(WHOLE_SECTIONS[name], document[name], name) if name in document else None
-
-
-def _plain(part: Any) -> Any:
-    """Settings without what is at its default, as plain values."""
-    if isinstance(part, Settings):
-        return part.model_dump(mode="json", exclude_defaults=True)
-    if isinstance(part, Mapping):
-        return {key: _plain(value) for key, value in part.items()}
-    return part

@@ -13,7 +13,9 @@ from fedagem.tasks.settings import StreamSettings
 CLASSES = ("aggregator", "collaborator", "data_loader", "task_runner", "assigner", "network")
 """Sections that name a class and its settings."""
 SECTIONS = (*CLASSES, "tasks")
-OPTIONAL_SECTIONS = ("compression_pipeline", "straggler_handling_policy", "carla", "driving", "warm_up")
+OPENFL_SECTIONS = ("compression_pipeline", "straggler_handling_policy")
+"""Optional sections that only OpenFL reads."""
+OPTIONAL_SECTIONS = (*OPENFL_SECTIONS, "carla", "driving", "warm_up")
 WHOLE_SECTIONS: dict[str, type[Settings]] = {"carla": CarlaSettings, "driving": DriveSettings, "warm_up": WarmUp}
 """Sections that are settings all through."""
 LOADERS: dict[str, type[Settings]] = {

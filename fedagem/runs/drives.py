@@ -9,7 +9,8 @@ from carla_bridge.config.parts import VehicleSettings
 from carla_bridge.config.section import CarlaSettings
 from fedagem.errors import PlanError
 from fedagem.plans.driving import DriveSettings, DrivingSettings
-from fedagem.plans.plan import Plan, digest_of
+from fedagem.plans.identity import digest_of
+from fedagem.plans.plan import Plan
 
 _STREAM_SECONDS = 5.0
 _SNIPPETS = "data_loader.settings.snippets"

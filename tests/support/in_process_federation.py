@@ -64,7 +64,7 @@ def make_aggregator(
 
 
 def write_plan() -> None:
-    """The plan that the aggregator's model files are described by."""
+    """The plan that the federation's model files, checkpoint and clients' states belong to."""
     Path("plan").mkdir(exist_ok=True)
     Path("plan/plan.yaml").write_text(_plan())
     Path("plan/name").write_text("test\n")

@@ -107,14 +107,20 @@ def test_a_damaged_checkpoint_is_refused_by_name():
 
 
 def test_a_checkpoint_of_another_beginning_is_refused():
-    Checkpoint(Path("c.state"), MODEL).save(3, 0.5, MODEL)
+    Checkpoint(Path("c.state"), MODEL, "this plan").save(3, 0.5, MODEL)
     other = {name: array + 1 for name, array in MODEL.items()}
     with pytest.raises(CorruptStateError, match="began with another initial model"):
-        Checkpoint(Path("c.state"), other).load()
+        Checkpoint(Path("c.state"), other, "this plan").load()
+
+
+def test_a_checkpoint_of_another_plan_is_refused():
+    Checkpoint(Path("c.state"), MODEL, "another plan").save(3, 0.5, MODEL)
+    with pytest.raises(CorruptStateError, match=r"c\.state is of another plan, or of another version of fedagem"):
+        Checkpoint(Path("c.state"), MODEL, "this plan").load()
 
 
 def test_a_checkpoint_keeps_values_shapes_and_dtypes():
-    checkpoint = Checkpoint(Path("c.state"), MODEL)
+    checkpoint = Checkpoint(Path("c.state"), MODEL, "this plan")
     assert checkpoint.load() is None
     checkpoint.save(3, None, MODEL)
     saved = checkpoint.load()

@@ -14,6 +14,7 @@ from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError, PlanError
 from fedagem.files import Lock
+from fedagem.runs.folder import requested_plan
 from fedagem.runs.metrics_log import ACCURACY, BYTES_DOWN, BYTES_UP, FEDERATION, LOG_NAME, SECONDS
 from fedagem.runs.processes import lock_run
 from src.averaging import Weighting, mean_tensors, score_of, shares, weights_of
@@ -93,11 +94,12 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
             model=initial,
             exchange={name.removeprefix("exchange/"): tuple(shape.tolist()) for name, shape in exchange.items()},
         )
+        plan = requested_plan(Path())
         self.global_model = GlobalModel(
             last=Path(self.last_state_path),
             best=Path(self.best_state_path),
-            checkpoint=Checkpoint(Path(self.last_state_path).with_name("checkpoint.state"), initial),
-            description=describe_model(Path()),
+            checkpoint=Checkpoint(Path(self.last_state_path).with_name("checkpoint.state"), initial, plan.origin),
+            description=describe_model(plan),
             shapes=exchange,
             pipeline=self.compression_pipeline,
             snapshots=snapshots,

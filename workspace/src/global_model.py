@@ -11,17 +11,16 @@ from openfl.pipelines.pipeline import TransformationPipeline
 from openfl.protocols import utils
 
 from fedagem.errors import CorruptStateError
-from fedagem.files import read_state, write_file, write_state
+from fedagem.files import check_origin, read_state, write_file, write_state
 from fedagem.learning.model_file import SUFFIX, ModelDescription, write_model
-from fedagem.runs.folder import requested_plan
+from fedagem.plans.plan import Plan
 from src.task_results import Array
 
 Model = Mapping[str, Array]
 
 
-def describe_model(directory: Path) -> ModelDescription:
-    """What a run's model files say of the model besides its weights, from the run's plan."""
-    plan = requested_plan(directory)
+def describe_model(plan: Plan) -> ModelDescription:
+    """What a run's model files say of the model besides its weights, from the plan that the user asked for."""
     described = ModelDescription(
         network=plan.training.model, objective=plan.training.objective, plan=plan.name, plan_digest=plan.digest
     )
@@ -31,15 +30,23 @@ def describe_model(directory: Path) -> ModelDescription:
 class Checkpoint:
     """One file, replaced atomically after every round."""
 
-    def __init__(self, path: Path, initial: Model) -> None:
+    def __init__(self, path: Path, initial: Model, origin: str) -> None:
+        """`origin` names the plan that the checkpoint belongs to."""
         self.path = path
-        self._origin = _fingerprint(initial)
+        self._origin = origin
+        self._beginning = _fingerprint(initial)
         """Which initial model the federation began with: a checkpoint of another beginning is not continued."""
 
     def save(self, round_number: int, best_score: float | None, model: Model) -> None:
         """Remember that `round_number` begins with this model."""
         tensors = {name: torch.from_numpy(np.asarray(array)) for name, array in model.items()}
-        record = {"round": round_number, "best_score": best_score, "model": tensors, "origin": self._origin}
+        record = {
+            "round": round_number,
+            "best_score": best_score,
+            "model": tensors,
+            "beginning": self._beginning,
+            "origin": self._origin,
+        }
         write_state(self.path, record)
 
     def load(self) -> tuple[int, float | None, dict[str, Array]] | None:
@@ -47,7 +54,8 @@ class Checkpoint:
         if not self.path.exists():
             return None
         state = read_state(self.path)
-        if state["origin"] != self._origin:
+        check_origin(self.path, state, self._origin)
+        if state["beginning"] != self._beginning:
             raise CorruptStateError(
                 f"{self.path} is of a federation that began with another initial model: remove it to start from the "
                 "beginning, or put the initial model it began with back."

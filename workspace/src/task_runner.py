@@ -2,6 +2,7 @@
 
 import logging
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from fedagem.learning.learner import Learner
 from fedagem.learning.methods.fedagem import buffer_gradient
 from fedagem.learning.trainer import TrainingSettings, Worker
 from fedagem.plans.initial_model import load_initial_model
+from fedagem.runs.folder import requested_plan
 from fedagem.runs.metrics_log import (
     BUFFER,
     BUFFER_GRADIENT_SECONDS,
@@ -50,7 +52,7 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
     def for_loader(self, data_loader: Any) -> "FedAGemTaskRunner":
         """A runner for another client of this process, sharing the worker and its one model."""
         other = FedAGemTaskRunner.__new__(FedAGemTaskRunner)
-        other.__dict__ = {**self.__dict__, "data_loader": data_loader, "_clients": {}}
+        other.__dict__ = {**self.__dict__, "_origin": self._origin, "data_loader": data_loader, "_clients": {}}
         return other
 
     # Tasks
@@ -182,6 +184,11 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
 
     # Inside
 
+    @cached_property
+    def _origin(self) -> str:
+        """The plan that the clients' states belong to; before a federation begins there may be none here."""
+        return requested_plan(Path()).origin
+
     def _exchanged(self) -> dict[str, tuple[int, ...]]:
         return {"g_ref": (self.worker.model.size,)} if self.settings.fedagem else {}
 
@@ -196,7 +203,9 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
 
     def _store(self, client: str) -> ClientStateStore:
         if client not in self._clients:
-            self._clients[client] = ClientStateStore(Path("local_state") / client, self.worker.fresh_buffer)
+            self._clients[client] = ClientStateStore(
+                Path("local_state") / client, self.worker.fresh_buffer, self._origin
+            )
         return self._clients[client]
 
     def _learner(self, client: str, round_number: int, use: str) -> Learner:

@@ -4,13 +4,14 @@ import pytest
 import torch
 
 from fedagem.errors import CorruptStateError
+from fedagem.files import read_state, write_state
 from fedagem.learning.buffer import ReplayBuffer
 from fedagem.learning.client_state import ClientStateStore
 from fedagem.seeding import derive_generator
 
 
-def store_in(directory):
-    return ClientStateStore(directory, lambda: ReplayBuffer(5))
+def store_in(directory, origin="this plan"):
+    return ClientStateStore(directory, lambda: ReplayBuffer(5), origin)
 
 
 def live_through(store, round_number):
@@ -88,6 +89,25 @@ def test_a_damaged_state_is_refused_by_name(tmp_path):
     [path] = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(CorruptStateError, match=r"after_round_000000\.state is damaged"):
+        store_in(tmp_path).before(1)
+
+
+@pytest.mark.parametrize("round_number", [0, 1, 2, 5])
+def test_a_state_of_another_plan_is_refused_by_name(tmp_path, round_number):
+    """Also in the first round, and in one that the client joins late."""
+    for number in range(2):
+        live_through(store_in(tmp_path), number)
+    found = r"after_round_00000[01]\.state is of another plan, or of another version of fedagem: work in another folder"
+    with pytest.raises(CorruptStateError, match=found):
+        store_in(tmp_path, "another plan").before(round_number)
+    assert names(tmp_path) == ["after_round_000000.state", "after_round_000001.state"]
+
+
+def test_a_state_that_does_not_say_its_plan_is_refused(tmp_path):
+    live_through(store_in(tmp_path), 0)
+    [path] = tmp_path.iterdir()
+    write_state(path, {key: value for key, value in read_state(path).items() if key != "origin"})
+    with pytest.raises(CorruptStateError, match="is of another plan"):
         store_in(tmp_path).before(1)
 
 
