@@ -168,7 +168,7 @@ def _wanted(error: ErrorDetails) -> str:
     if kind in {"too_short", "too_long"}:
         least = kind == "too_short"
         count = error["ctx"]["min_length" if least else "max_length"]
-        return f"a list of at {'least' if least else 'most'} {count} values"
+        return f"a list of at {'least' if least else 'most'} {count} value{'' if count == 1 else 's'}"
     return f"something else ({error['msg'].lower()})"
 
 

@@ -26,8 +26,7 @@ class RunRequest:
 
     def open_run(self, *checks: Callable[[Plan], None]) -> tuple[Path, Plan]:
         """The run's folder, new or resumed, and its plan, which must pass the command's own checks too."""
-        from fedagem.plans.checks import check_plan, check_snippet_paths
-        from fedagem.plans.initial_model import with_located_model
+        from fedagem.plans.checks import check_plan, check_snippet_paths, with_located_model
         from fedagem.plans.plan import Plan
         from fedagem.plans.workspace import find_plan
         from fedagem.runs.folder import create_run, resume_run

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from fedagem.errors import DataError, PlanError
 from fedagem.files import write_file
+from fedagem.learning.flat_model import FlatModel
 from fedagem.learning.objective import Objective
 from fedagem.learning.trainer import CLASSIFICATION, Component
 from fedagem.settings import Settings, parse_settings, settings_of
@@ -28,6 +29,8 @@ from fedagem.settings import Settings, parse_settings, settings_of
 T = TypeVar("T")
 
 SUFFIX = ".safetensors"
+INITIAL_MODEL = "task_runner.settings.initial_model"
+"""The setting that names a model file to begin with."""
 _FORMAT = 1
 _KEY = "fedagem"
 """The one entry of the metadata, a JSON document: several would be written in an order that changes."""
@@ -100,6 +103,16 @@ def read_model(path: Path) -> SavedModel:
     except SafetensorError as problem:
         raise DataError(f"{path} is not a model file of this project: {_in_one_line(problem)}.") from problem
     return SavedModel(path, description, weights)
+
+
+def fill_from_file(model: FlatModel, path: Path) -> None:
+    """Fill a model with the weights of a file, with which a federation begins; one of another network is refused."""
+    if not path.is_file():
+        raise PlanError(f"{INITIAL_MODEL} is {path}, but there is no such file here.")
+    try:
+        model.load_state_dict(dict(read_model(path).weights))
+    except RuntimeError as problem:
+        raise DataError(f"{path} does not fit the model of the plan: {_in_one_line(problem)}") from problem
 
 
 def refuse_openfl_file(path: Path) -> None:

@@ -123,7 +123,7 @@ def method_label(method: str, fedagem: bool) -> str:
 
 
 @dataclass(frozen=True)
-class Worker:
+class Trainer:
     """The parts that clients take turns with: one model, however many clients a process serves."""
 
     settings: TrainingSettings
@@ -132,7 +132,7 @@ class Worker:
     method: Method
 
     @classmethod
-    def build(cls, settings: TrainingSettings, seed: int) -> "Worker":
+    def build(cls, settings: TrainingSettings, seed: int) -> "Trainer":
         """Build everything the settings name; the model's initial weights follow from the seed."""
         keep_freed_pages()
         torch.set_num_threads(settings.threads)

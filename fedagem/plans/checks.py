@@ -1,10 +1,12 @@
 """Refuses a plan that cannot work before anything starts: what no section can see for itself."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from carla_bridge.config.section import CarlaSettings
 from fedagem.detection.drives import find_drives
 from fedagem.errors import DataError, PlanError
+from fedagem.learning.model_file import INITIAL_MODEL, SUFFIX, refuse_openfl_file
 from fedagem.plans.driving import DriveSettings, DrivingSettings
 from fedagem.plans.plan import Plan
 from fedagem.plans.rounds import Stage
@@ -34,6 +36,19 @@ def check_snippet_paths(plan: Plan) -> None:
             find_drives(path)
         except DataError as problem:
             raise DataError(f"data_loader.settings.{setting} names {path}, but {problem.message}") from problem
+
+
+def with_located_model(plan: Plan) -> Plan:
+    """The plan with an absolute path to its initial model: the processes of a run work in its folder."""
+    if (given := plan.training.initial_model) is None:
+        return plan
+    path = Path(given).expanduser().resolve()
+    if not path.is_file():
+        raise PlanError(
+            f"{INITIAL_MODEL} is {given}, but there is no such file: name the save/last{SUFFIX} of a finished run."
+        )
+    refuse_openfl_file(path)
+    return plan.changed({INITIAL_MODEL: str(path)})
 
 
 def _check_stages(plan: Plan) -> None:

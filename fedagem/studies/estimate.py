@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 
 from fedagem.errors import FedAGemError
-from fedagem.learning.trainer import Worker
+from fedagem.learning.trainer import Trainer
 from fedagem.plans.plan import Plan
 from fedagem.studies.runs import StudyRun
 from fedagem.tasks.settings import StreamSettings
@@ -78,17 +78,17 @@ def _samples(plan: Plan) -> float:
 
 
 def _time_a_step(plan: Plan, batch: int = 32, steps: int = 3) -> float:
-    worker = Worker.build(plan.training, 0)
+    trainer = Trainer.build(plan.training, 0)
     shape = _SIZES[_stream(plan).dataset][2]
     x = torch.zeros(batch, *shape, dtype=torch.uint8 if len(shape) == 3 else torch.float32)
     y = torch.zeros(batch, dtype=torch.int64)
-    optimizer = worker.fresh_optimizer(0)
+    optimizer = trainer.fresh_optimizer(0)
     began = 0.0
     for step in range(steps + 1):
         if step == 1:
             began = time.perf_counter()
-        logits = worker.objective.logits(worker.model.module, {"x": x})
-        worker.model.gradient.zero_()
-        torch.stack(list(worker.objective.losses(logits, {"y": y}).values())).sum().backward()  # type: ignore[no-untyped-call]
+        logits = trainer.objective.logits(trainer.model.module, {"x": x})
+        trainer.model.gradient.zero_()
+        torch.stack(list(trainer.objective.losses(logits, {"y": y}).values())).sum().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return (time.perf_counter() - began) / (steps * batch)

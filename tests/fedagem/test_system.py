@@ -78,11 +78,11 @@ def test_a_mixed_pair_is_refused_by_the_workspace_too(mixed_pair, repository):
 
 SCRIPT = """
 import resource, sys, torch
-from fedagem.learning.trainer import Component, OptimizerSettings, TrainingSettings, Worker
+from fedagem.learning.trainer import Component, OptimizerSettings, TrainingSettings, Trainer
 
 if sys.argv[1] == "training":
     network, optimizer = Component(template="models.mnist_cnn.SmallCNN"), OptimizerSettings(lr=0.1)
-    Worker.build(TrainingSettings(model=network, optimizer=optimizer), seed=0)
+    Trainer.build(TrainingSettings(model=network, optimizer=optimizer), seed=0)
 torch.ones(2**24)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(20):

@@ -78,7 +78,7 @@ def test_sides_that_are_no_whole_cells_are_refused():
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"classes": []}, "model.classes must be a list of at least 1 values, not"),
+        ({"classes": []}, "model.classes must be a list of at least 1 value, not"),
         ({"classes": ["car", "car"]}, "model.classes: the class names must differ"),
         ({"classes": ["car"], "anchors": [[1.0, 0.0]]}, r"model.anchors\[0\]\[1\] must be positive, not 0.0"),
         ({"classes": ["car"], "input_size": [416, 250]}, "model.input_size: .* multiples of 32"),

@@ -6,7 +6,7 @@ import pytest
 from fedagem.errors import DataError, PlanError
 from fedagem.learning.model_file import ModelDescription, write_model
 from fedagem.learning.trainer import Component
-from fedagem.plans.initial_model import with_located_model
+from fedagem.plans.checks import with_located_model
 from fedagem.plans.plan import Plan
 from src.data_loader import TaskStreamLoader
 from src.task_runner import FedAGemTaskRunner

@@ -47,14 +47,14 @@ def test_every_client_of_a_round_starts_from_the_same_global_model(federation):
 
 def test_all_clients_share_one_model(federation):
     _, collaborators = federation
-    assert len({id(collaborator.task_runner.worker) for collaborator in collaborators}) == 1
+    assert len({id(collaborator.task_runner.trainer) for collaborator in collaborators}) == 1
 
 
 def test_the_global_model_is_nobodys_memory(federation):
     """What a client does to its model must not reach the aggregator before the result is sent."""
     aggregator, collaborators = federation
     run_rounds(collaborators)
-    live = collaborators[0].task_runner.worker.model.weights.detach().numpy()
+    live = collaborators[0].task_runner.trainer.model.weights.detach().numpy()
     stored = aggregator.tensor_db.get_tensors_by_round_and_tags(aggregator.round_number, MODEL)
     assert stored
     assert not any(np.shares_memory(array, live) for array in stored.values())

@@ -151,7 +151,7 @@ def test_evaluation_counts_this_clients_part(make_runner, loader):
 def test_clients_of_one_process_share_the_model_and_nothing_else(make_runner, loader):
     first = make_runner()
     second = first.for_loader(loader.for_client("1"))
-    assert second.worker is first.worker
+    assert second.trainer is first.trainer
     initial = model_of(first)
     train(first, 0, initial)
     assert buffer_gradient(first, 1, initial)[WEIGHT]["weight"] > 0

@@ -16,8 +16,8 @@ from fedagem.learning.client import client_update
 from fedagem.learning.client_state import ClientStateStore
 from fedagem.learning.learner import Learner
 from fedagem.learning.methods.fedagem import buffer_gradient
-from fedagem.learning.trainer import TrainingSettings, Worker
-from fedagem.plans.initial_model import load_initial_model
+from fedagem.learning.model_file import fill_from_file
+from fedagem.learning.trainer import Trainer, TrainingSettings
 from fedagem.runs.folder import requested_plan
 from fedagem.runs.metrics_log import (
     BUFFER,
@@ -43,14 +43,14 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
     def __init__(self, data_loader: Any, **settings: Any) -> None:
         super().__init__(data_loader=data_loader)
         self.settings = parse_settings(TrainingSettings, settings, "task_runner.settings")
-        self.worker = Worker.build(self.settings, data_loader.seed)
+        self.trainer = Trainer.build(self.settings, data_loader.seed)
         self.seed = data_loader.seed
         self._clients: dict[str, ClientStateStore] = {}
         self._untouched = True
         """Whether the model is still that of the plan: no global model was loaded yet."""
 
     def for_loader(self, data_loader: Any) -> "FedAGemTaskRunner":
-        """A runner for another client of this process, sharing the worker and its one model."""
+        """A runner for another client of this process, sharing the trainer and its one model."""
         other = FedAGemTaskRunner.__new__(FedAGemTaskRunner)
         other.__dict__ = {**self.__dict__, "_origin": self._origin, "data_loader": data_loader, "_clients": {}}
         return other
@@ -71,7 +71,7 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
         except NonFiniteLossError as problem:
             logger.error("Round %s: %s The client contributes no buffer gradient.", round_num, problem)
         weight = 0 if gradient is None else min(len(learner.buffer), self.settings.buffer_gradient_samples)
-        g_ref = torch.zeros(self.worker.model.size) if gradient is None else gradient
+        g_ref = torch.zeros(self.trainer.model.size) if gradient is None else gradient
         return self._label(
             round_num,
             {
@@ -100,8 +100,8 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
                 report = client_update(
                     learner,
                     self.data_loader.train_batches(round_num),
-                    self.worker.method,
-                    self.worker.fresh_optimizer(round_num),
+                    self.trainer.method,
+                    self.trainer.fresh_optimizer(round_num),
                     self.settings.refinement if self.settings.fedagem else None,
                     None if g_ref is None else torch.tensor(g_ref),
                 )
@@ -137,7 +137,7 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
     ) -> Results:
         """This client's part of the evaluation of the global model."""
         self._load_model(input_tensor_dict)
-        evaluation = self.data_loader.evaluate(self.worker.model.module, self.worker.objective)
+        evaluation = self.data_loader.evaluate(self.trainer.model.module, self.trainer.objective)
         return self._label(
             round_num,
             {
@@ -161,8 +161,8 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
         Before any global model was loaded it is what the federation begins with.
         """
         if self._untouched and self.settings.initial_model is not None:
-            load_initial_model(self.worker.model, Path(self.settings.initial_model))
-        model = {name: tensor.numpy() for name, tensor in self.worker.model.state_dict().items()}
+            fill_from_file(self.trainer.model, Path(self.settings.initial_model))
+        model = {name: tensor.numpy() for name, tensor in self.trainer.model.state_dict().items()}
         shapes = {f"exchange/{name}": np.array(shape, np.int64) for name, shape in self._exchanged().items()}
         return {**model, **shapes}
 
@@ -172,12 +172,12 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
 
     def save_native(self, filepath: str, **kwargs: Any) -> None:
         """`fx model save`: the weights as a plain PyTorch file."""
-        torch.save({"model": self.worker.model.state_dict()}, filepath)
+        torch.save({"model": self.trainer.model.state_dict()}, filepath)
 
     def load_native(self, filepath: str, **kwargs: Any) -> None:
         """Start from the weights of a plain PyTorch file."""
         self._untouched = False
-        self.worker.model.load_state_dict(torch.load(filepath, weights_only=True)["model"])
+        self.trainer.model.load_state_dict(torch.load(filepath, weights_only=True)["model"])
 
     def initialize_tensorkeys_for_functions(self, with_opt_vars: bool = False) -> None:
         """Nothing to prepare: the keys follow from the plan's task arguments."""
@@ -190,28 +190,28 @@ class FedAGemTaskRunner(TaskRunner):  # type: ignore[misc]
         return requested_plan(Path()).origin
 
     def _exchanged(self) -> dict[str, tuple[int, ...]]:
-        return {"g_ref": (self.worker.model.size,)} if self.settings.fedagem else {}
+        return {"g_ref": (self.trainer.model.size,)} if self.settings.fedagem else {}
 
     def _model_names(self) -> list[str]:
-        return list(self.worker.model.state_dict())
+        return list(self.trainer.model.state_dict())
 
     def _load_model(self, tensors: dict[str, Array]) -> None:
         """Copy the global model's arrays straight into the flat weights."""
         self._untouched = False
-        for name, tensor in self.worker.model.state_dict().items():
+        for name, tensor in self.trainer.model.state_dict().items():
             np.copyto(tensor.numpy(), tensors[name], casting="no")
 
     def _store(self, client: str) -> ClientStateStore:
         if client not in self._clients:
             self._clients[client] = ClientStateStore(
-                Path("local_state") / client, self.worker.fresh_buffer, self._origin
+                Path("local_state") / client, self.trainer.fresh_buffer, self._origin
             )
         return self._clients[client]
 
     def _learner(self, client: str, round_number: int, use: str) -> Learner:
         buffer = self._store(client).before(round_number).buffer
         generator = derive_generator(self.seed, client, round_number, f"{use} samples")
-        return Learner(self.worker.model, self.worker.objective, buffer, generator)
+        return Learner(self.trainer.model, self.trainer.objective, buffer, generator)
 
     def _label(self, round_number: int, kinds: dict[tuple[str, ...], dict[str, Any]]) -> Results:
         labelled = {

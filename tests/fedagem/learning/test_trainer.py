@@ -4,20 +4,20 @@ import pytest
 import torch
 
 from fedagem.errors import PlanError
-from fedagem.learning.trainer import Component, OptimizerSettings, TrainingSettings, Worker
+from fedagem.learning.trainer import Component, OptimizerSettings, Trainer, TrainingSettings
 from fedagem.settings import parse_settings
 
 
-def worker(clip_norm: float | None) -> Worker:
+def trainer(clip_norm: float | None) -> Trainer:
     linear = Component(template="torch.nn.Linear", settings={"in_features": 3, "out_features": 1, "bias": False})
-    return Worker.build(TrainingSettings(model=linear, optimizer=OptimizerSettings(lr=0.5, clip_norm=clip_norm)), 0)
+    return Trainer.build(TrainingSettings(model=linear, optimizer=OptimizerSettings(lr=0.5, clip_norm=clip_norm)), 0)
 
 
 @pytest.mark.parametrize(
     ("clip_norm", "expected"), [(None, [3.0, 0.0, 4.0]), (2.5, [1.5, 0.0, 2.0]), (6.0, [3.0, 0.0, 4.0])]
 )
 def test_only_gradients_longer_than_the_limit_are_shortened(clip_norm: float | None, expected: list[float]) -> None:
-    client = worker(clip_norm)
+    client = trainer(clip_norm)
     before = client.model.weights.detach().clone()
     client.model.gradient.copy_(torch.tensor([3.0, 0.0, 4.0]))
     client.fresh_optimizer(0).step()
@@ -26,7 +26,7 @@ def test_only_gradients_longer_than_the_limit_are_shortened(clip_norm: float | N
 
 def test_the_learning_rate_decays_from_round_to_round() -> None:
     linear = Component(template="torch.nn.Linear", settings={"in_features": 3, "out_features": 1})
-    client = Worker.build(TrainingSettings(model=linear, optimizer=OptimizerSettings(lr=0.8, decay=0.5)), 0)
+    client = Trainer.build(TrainingSettings(model=linear, optimizer=OptimizerSettings(lr=0.8, decay=0.5)), 0)
     rates = [client.fresh_optimizer(round_num).param_groups[0]["lr"] for round_num in range(3)]
     assert rates == [0.8, 0.4, 0.2]
 

@@ -20,7 +20,7 @@ from fedagem.runs.folder import plan_of_run, requested_plan
         ({"epochs": -1}, "epochs must be at least 1, not -1"),
         ({"seconds_per_round": 0}, "seconds_per_round must be positive, not 0"),
         ({"input_size": [416]}, r"input_size must be a list of at least 2 values, not \[416\]"),
-        ({"vehicles": []}, r"vehicles must be a list of at least 1 values, not \[\]"),
+        ({"vehicles": []}, r"vehicles must be a list of at least 1 value, not \[\]"),
         ({"vehicles": ["a", "a"]}, "vehicles must be different names"),
         ({"holdout": {"every": 1}}, "holdout.every must be at least 2"),
         (

@@ -243,7 +243,7 @@ def test_what_openfl_adds_to_a_plan_makes_no_difference(demo, tmp_path):
         ),
         (
             "assigner.settings.stages=[{name: train, tasks: []}]",
-            "assigner.settings.stages[0].tasks must be a list of at least 1 values",
+            "assigner.settings.stages[0].tasks must be a list of at least 1 value",
         ),
         ("assigner.settings.stages=[]", "assigner.settings.stages"),
         ("assigner.settings.stages=[{name: train}]", "assigner.settings.stages[0].tasks is missing"),
