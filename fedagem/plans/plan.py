@@ -20,7 +20,7 @@ from fedagem.plans.federation import (
     NetworkSettings,
     parse_tasks,
 )
-from fedagem.plans.identity import computation, digest_of
+from fedagem.plans.identity import computation_of, digest_of, settings_of
 from fedagem.plans.rounds import RoundSettings
 from fedagem.plans.schema import CLASSES, OPENFL_SECTIONS, OPTIONAL_SECTIONS, SECTIONS, WHOLE_SECTIONS, settings_schema
 from fedagem.plans.templates import check_template
@@ -131,25 +131,20 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """A short name for what is computed: the same numbers, the same name, on any machine and at any address."""
-        return digest_of(self._computation())
+        """A short name for the settings: the same settings, the same name, whether defaults are spelled out or not."""
+        return digest_of(settings_of(self._parts()))
 
     @property
     def origin(self) -> str:
-        """What checkpoints and clients' states belong to: the digest without the number of rounds.
+        """What checkpoints and clients' states belong to: a name for what each round computes, at any address."""
+        return digest_of(computation_of(self._parts()))
 
-        A federation may be lengthened, because no round depends on how many follow it; a task stream's rounds are
-        shared out by data_loader.settings.rounds_per_task, which is part of the origin.
-        """
-        whole = self._computation()
-        return digest_of({**whole, "aggregator": {**whole["aggregator"], "rounds_to_train": None}})
-
-    def _computation(self) -> dict[str, Any]:
-        parts = {name: part for name in self.__dataclass_fields__ if (part := getattr(self, name)) is not None}
-        typed = {name: part for name, part in parts.items() if name not in {"name", "_document"}}
+    def _parts(self) -> dict[str, Any]:
+        """The plan's sections, with those that only OpenFL reads."""
+        named = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in {"name", "_document"}}
         whole = editing.complete(self._document)
         openfl = {name: {"settings": {}, **whole[name]} for name in OPENFL_SECTIONS if name in whole}
-        return computation({**typed, **openfl})
+        return {name: part for name, part in {**named, **openfl}.items() if part is not None}
 
     @classmethod
     def _parse(cls, document: editing.Document, name: str) -> "Plan":

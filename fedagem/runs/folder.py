@@ -11,11 +11,14 @@ import yaml
 
 from fedagem.errors import FedAGemError, PlanError
 from fedagem.files import write_file
+from fedagem.learning import LEARNING_VERSION
 from fedagem.plans.plan import Plan
 from fedagem.plans.workspace import workspace_source
 
 _REQUESTED = "plan/requested.yaml"
 _FOLLOWED = "plan/plan.yaml"
+_VERSION = "plan/version"
+"""The version of the code that learns, because the same plan gives other numbers in another one."""
 
 
 def create_run(directory: Path, requested: Plan) -> None:
@@ -38,6 +41,7 @@ def create_run(directory: Path, requested: Plan) -> None:
     (partial / "plan" / "data.yaml").write_text(
         "".join(f"{name},{path}\n" for name, path in members.items()), encoding="utf-8"
     )
+    (partial / _VERSION).write_text(f"{LEARNING_VERSION}\n", encoding="utf-8")
     (partial / "plan" / "name").write_text(f"{requested.name}\n", encoding="utf-8")
     (partial / _REQUESTED).write_text(requested.to_yaml(), encoding="utf-8")
     freeze_plan(partial, requested)
@@ -62,6 +66,11 @@ def resume_run(directory: Path, requested: Plan) -> None:
     if _read(path, requested.name) != requested:
         raise FedAGemError(
             f"{path} is not the plan you gave: resume with the same plan and settings, or start again with --out."
+        )
+    version = directory / _VERSION
+    if not version.exists() or version.read_text(encoding="utf-8").strip() != str(LEARNING_VERSION):
+        raise FedAGemError(
+            f"{directory} was made by a version of fedagem that computes other numbers: start again with --out."
         )
 
 

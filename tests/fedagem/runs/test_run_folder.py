@@ -100,6 +100,22 @@ def test_any_other_request_is_another_plan(tmp_path: Path, drive: Plan, path: st
         resume_run(tmp_path / "r", drive.changed({path: value}))
 
 
+def test_a_run_of_another_version_of_the_code_is_not_resumed(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_run(tmp_path / "r", plan)
+    monkeypatch.setattr("fedagem.runs.folder.LEARNING_VERSION", 1000)
+    with pytest.raises(FedAGemError, match="was made by a version of fedagem that computes other numbers: start again"):
+        resume_run(tmp_path / "r", plan)
+
+
+def test_a_run_that_does_not_know_its_version_is_not_resumed(tmp_path: Path, plan: Plan) -> None:
+    create_run(tmp_path / "r", plan)
+    (tmp_path / "r" / "plan" / "version").unlink()
+    with pytest.raises(FedAGemError, match="was made by a version of fedagem that computes other numbers"):
+        resume_run(tmp_path / "r", plan)
+
+
 def test_a_folder_without_a_run_is_not_resumed(tmp_path: Path, plan: Plan) -> None:
     with pytest.raises(FedAGemError, match="holds no run to resume: start it without --resume"):
         resume_run(tmp_path / "r", plan)
