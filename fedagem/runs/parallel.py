@@ -1,18 +1,18 @@
-"""Work side by side in threads: the first failure, or an interrupt, stops the rest."""
+"""Work in parallel threads: the first failure, or an interrupt, stops the rest."""
 
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 Check = Callable[[], None]
-"""Raises where the work is to stop; a part that waits calls it again and again."""
+"""Raises if the work is to stop; a part that waits calls it again and again."""
 
 
 class _StoppedError(Exception):
     """The rest ends: by an interrupt, or because another part failed."""
 
 
-def side_by_side(parts: Sequence[Callable[[Check], None]], parallel: int) -> None:
+def run_in_parallel(parts: Sequence[Callable[[Check], None]], parallel: int) -> None:
     """Do all parts, so many at once, in their order; every one has ended when the first failure is raised."""
     stop = threading.Event()
 
