@@ -101,7 +101,6 @@ class FleetProcess:
         except BaseException:
             self.close()
             raise
-        self._note_interruption()
         return self
 
     def __exit__(
@@ -139,8 +138,6 @@ class FleetProcess:
             self._launch()
         except (ServerLostError, ServerUnreachableError) as loss:
             self._replace(loss)
-        else:
-            self._note_interruption()
 
     def packets(self, until: float) -> Iterator[Packet]:
         """Every frame before second `until` that has not been yielded yet, in order for each vehicle."""
@@ -178,6 +175,8 @@ class FleetProcess:
             message = self._receive(SILENCE_SECONDS)
             if isinstance(message, Packet):
                 if message.timestamp > self._last.get(message.vehicle, -1.0):
+                    if not self._last:
+                        self._note_interruption()
                     self._last[message.vehicle] = message.timestamp
                     self._losses = 0
                     yield message
@@ -245,7 +244,7 @@ class FleetProcess:
         self.map_name = ready.map_name
         self._server_socket = socket.create_connection((config.host, config.port), timeout=3.0)
 
-    def _replace(self, loss: ServerLostError) -> None:
+    def _replace(self, loss: ServerLostError | ServerUnreachableError) -> None:
         """Start another fleet, and wait for the server to return if it is gone."""
         lost_at, pause = time.monotonic(), FIRST_PAUSE
         self._losses += 1

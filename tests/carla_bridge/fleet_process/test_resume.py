@@ -8,9 +8,10 @@ import signal
 import pytest
 
 from carla_bridge.config.plan_file import parse_config
-from carla_bridge.fleet_process.process import FleetProcess
+from carla_bridge.errors import BridgeError, ServerLostError
+from carla_bridge.fleet_process.process import MOST_LOSSES, FleetProcess
 from carla_bridge.fleet_process.recorder import record
-from carla_bridge.packets import decode_frame, unpack
+from carla_bridge.packets import Gap, decode_frame, unpack
 from carla_bridge.snippets import SnippetSource, find_snippets
 from carla_bridge.snippets.recording import SUMMARY
 
@@ -68,7 +69,8 @@ def uninterrupted():
 
 def test_a_resumed_recording_equals_an_uninterrupted_one(tmp_path, uninterrupted):
     record(EMBEDDED, tmp_path, HALF)
-    said, passed = [], []
+    said: list[str] = []
+    passed: list[float] = []
     done = record(EMBEDDED, tmp_path, WHOLE, resume=True, on_event=said.append, on_repeat=passed.append)
     assert on_disk(tmp_path) == uninterrupted
     assert done.gaps == []
@@ -97,9 +99,23 @@ def test_a_drive_in_which_something_dies_equals_an_undisturbed_one(uninterrupted
     assert len([text for text in said if "moves to" in text]) == 2, "what happens again is not reported again"
 
 
+def test_a_drive_that_is_always_lost_before_the_same_frame_is_given_up(monkeypatch):
+    fleet = FleetProcess(EMBEDDED)
+
+    def lose(until):
+        raise ServerLostError("the renderer failed")
+
+    monkeypatch.setattr(fleet, "_launch", lambda: None)
+    monkeypatch.setattr(fleet, "_drive", lose)
+    with pytest.raises(BridgeError, match=r"lost 6 times before its frame at second 0 \(the renderer failed\)"):
+        list(fleet.packets(WHOLE))
+    assert len(fleet.gaps) == MOST_LOSSES
+
+
 def test_on_a_server_a_resumed_recording_goes_on_with_other_frames_and_reports_the_gaps(tmp_path, simulator):
     config = parse_config({**SECTION, "host": simulator.host, "port": simulator.port})
     record(config, tmp_path, 1.0)
+    assert record(config, tmp_path, 1.0, resume=True).gaps == [], "nothing was left to record"
     said: list[str] = []
     for seconds in (HALF, WHOLE):
         record(config, tmp_path, seconds, resume=True, on_event=said.append)
@@ -115,7 +131,7 @@ def test_on_a_server_a_fleet_that_begins_later_serves_other_frames_and_reports_t
     config = parse_config({**SECTION, "schedule": [], "host": simulator.host, "port": simulator.port})
     with FleetProcess(config) as fleet:
         first = digests(fleet.packets(1.0))
-    gaps = []
+    gaps: list[Gap] = []
     with FleetProcess(config) as fleet:
         fleet.on_gap(gaps.append)
         fleet.begin(HALF)

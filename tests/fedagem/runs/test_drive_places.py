@@ -3,6 +3,7 @@
 import pytest
 
 from carla_bridge.config.section import CarlaSettings
+from carla_bridge.simulator import WORLD_VERSION
 from fedagem.runs import drives
 from fedagem.runs.drives import Drive
 
@@ -14,13 +15,13 @@ def place(folder, **settings):
 def test_another_version_of_the_embedded_simulator_makes_another_recording(tmp_path, monkeypatch):
     before = place(tmp_path, simulator="embedded")
     assert place(tmp_path, simulator="embedded") == before
-    monkeypatch.setattr(drives, "WORLD_VERSION", drives.WORLD_VERSION + 1)
+    monkeypatch.setattr(drives, "WORLD_VERSION", WORLD_VERSION + 1)
     assert place(tmp_path, simulator="embedded") != before
 
 
 def test_the_version_of_the_embedded_simulator_is_nothing_to_a_real_server(tmp_path, monkeypatch):
     before = place(tmp_path, host="127.0.0.1")
-    monkeypatch.setattr(drives, "WORLD_VERSION", drives.WORLD_VERSION + 1)
+    monkeypatch.setattr(drives, "WORLD_VERSION", WORLD_VERSION + 1)
     assert place(tmp_path, host="127.0.0.1") == before
 
 
