@@ -26,12 +26,16 @@ class Packet:
 
 @dataclass(frozen=True)
 class Gap:
-    """The world was lost and replaced before the frame at `at`; the timeline goes on, the drive does not."""
+    """The world was lost, or left, and replaced before the frame at `at`; the timeline goes on.
+
+    The drive goes on only in the embedded simulator, which repeats it up to `at`; elsewhere the vehicles are in other
+    places after the gap.
+    """
 
     at: float
     reason: str
     seconds: float
-    """Wall-clock time until the fleet was driving again."""
+    """Wall-clock time until the fleet was driving again; 0 if another command had left the world."""
 
 
 def encode_frame(frame: Frame, encoding: str, jpeg_quality: int) -> bytes:

@@ -62,6 +62,7 @@ def record(
             resume=resume,
             on_frame=lambda frame: show(frame.timestamp),
             on_event=lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True),
+            on_repeat=show,
         )
         show(seconds)
     for vehicle, domains in done.frames.items():

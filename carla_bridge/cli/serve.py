@@ -2,12 +2,15 @@
 
 import json
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from carla_bridge.cli.options import fleet_config, report_errors, server_options
+
+PROGRESS_SECONDS = 5.0
 
 
 @click.command()
@@ -58,7 +61,7 @@ def serve(
             with events.open("a") as file:
                 file.write(json.dumps({"wall_time": time.time(), "event": text, **details}) + "\n")
 
-    with FleetProcess(config, on_event=note) as fleet:
+    with FleetProcess(config, on_event=note, on_repeat=_now_and_then()) as fleet:
         server = StreamServer(fleet, token)
 
         def note_gap(gap: Gap) -> None:
@@ -73,3 +76,16 @@ def serve(
             write_file(ready_file, address)
         with suppress(KeyboardInterrupt):
             server.run()
+
+
+def _now_and_then() -> Callable[[float], None]:
+    """Prints how far a drive has been repeated, every few seconds."""
+    last = time.monotonic()
+
+    def show(second: float) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PROGRESS_SECONDS:
+            last = time.monotonic()
+            click.echo(f"driving again: at second {second:g}", err=True)
+
+    return show

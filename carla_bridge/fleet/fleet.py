@@ -3,8 +3,8 @@
 import logging
 import math
 import socket
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import cast
@@ -54,8 +54,9 @@ class Capture:
 class Fleet:
     """A context manager: inside, this client controls the world; afterwards the server is as it was found.
 
-    `start` is the second of the timeline at which the first frame is taken, and `predecessors` counts the earlier
-    fleets on the same timeline, so that a fleet that replaces a lost one does not repeat its drive.
+    `start` is the second of the timeline at which the first frame is taken. Places and blueprints follow from the seed
+    and from `start`, so that a fleet that goes on where another ended does not repeat the beginning of its drive.
+    `after_kill` if the fleet before it may have left something on the server.
     """
 
     def __init__(
@@ -63,14 +64,14 @@ class Fleet:
         config: CarlaSettings,
         *,
         start: float = 0.0,
-        predecessors: int = 0,
+        after_kill: bool = False,
         report: Callable[[str], None] = logger.info,
     ) -> None:
         self.config = config
         self.vehicles: list[FleetVehicle] = []
         self._start_tick = _first_tick(config, start)
-        self._rng = np.random.default_rng([config.seed, predecessors])
-        self._predecessors = predecessors
+        self._rng = np.random.default_rng([config.seed, self._start_tick])
+        self._after_kill = after_kill
         self._report = report
         self._annotator = annotator_of(config)
         self._cleanup = ExitStack()
@@ -79,6 +80,7 @@ class Fleet:
         self._frame = 0
         self._due = 0
         self._origin = 0
+        self._watching = False
 
     def __enter__(self) -> "Fleet":
         self._cleanup.enter_context(termination_raises())
@@ -102,30 +104,16 @@ class Fleet:
         """Second of the timeline of the next frame."""
         return self._seconds(self._due - self._origin if self._due else self._start_tick)
 
-    def begin(self, start: float) -> None:
-        """Let the timeline, and with it the schedule, begin at another second; only before the first frame."""
-        if self._due:
-            raise ValueError(f"the timeline is at second {self.time:g} and cannot begin at {start:g}")
-        self._start_tick = _first_tick(self.config, start)
-
     def advance(self) -> list[Frame]:
         """Drive on to the next frame of every vehicle, and annotate them."""
         return [self.annotate(capture) for capture in self.capture()]
 
     def capture(self) -> list[Capture]:
         """Drive on to the next frame of every vehicle."""
-        try:
-            self._follow_plan(self.time)
-            self._tick()
-            while self._frame < self._due:
-                self._tick()
+        with self._server_may_be_lost():
+            self._drive_on(watch=True)
             shots = self._shots()
-        except RuntimeError as error:
-            raise ServerLostError(f"the server stopped answering at second {self.time:g} ({error})") from error
-        first = min(shot.frame for shot in shots)
-        if not self._due:
-            self._origin = first - self._start_tick
-        self._due = first + self.config.ticks_per_frame
+            self._frame_taken(min(shot.frame for shot in shots))
         actors = None if self.config.keep_parked else self._actor_ids()
         return [
             Capture(
@@ -139,6 +127,17 @@ class Fleet:
             )
             for vehicle, shot in zip(self.vehicles, shots, strict=True)
         ]
+
+    def skip(self) -> None:
+        """Drive on to the next frame without taking it; before the first `capture`.
+
+        Nobody listens to the cameras, so nothing is drawn, and the world does not depend on that. Only the embedded
+        simulator is certain to send an image at every step at which a frame is due, and so only there this is the step
+        of the frame.
+        """
+        with self._server_may_be_lost():
+            self._drive_on(watch=False)
+            self._frame_taken(self._frame)
 
     def annotate(self, capture: Capture) -> Frame:
         image = cv2.cvtColor(capture.shot.colour_bgra(), cv2.COLOR_BGRA2RGB)
@@ -163,7 +162,7 @@ class Fleet:
         self.client = connect(config.host, config.port, timeout=config.timeout_seconds, sensors=sensors)
         self.world = self._load(config.town)
         self.map_name = self.world.get_map().name.rsplit("/", 1)[-1]
-        self._on_exit(ServerState(self.client, self.world, after_kill=self._predecessors > 0).restore)
+        self._on_exit(ServerState(self.client, self.world, after_kill=self._after_kill).restore)
         self._own_the_clock()
         self.regions = RegionMap(self.world.get_map(), config.regions)
         self._places = SpawnPoints(self.regions, self._rng)
@@ -184,7 +183,6 @@ class Fleet:
         for vehicle in self.vehicles:
             vehicle.actor.set_autopilot(True, port)
             self._manager.ignore_lights_percentage(vehicle.actor, config.ignore_lights)
-            vehicle.cameras.listen()
 
     def _load(self, town: str | None) -> carla.World:
         world = self.client.get_world()
@@ -230,6 +228,31 @@ class Fleet:
         vehicle = FleetVehicle(config, actor, cameras, RegionWatch(region))
         vehicle.watch.arrive(place.location, self.time)
         self.vehicles.append(vehicle)
+
+    @contextmanager
+    def _server_may_be_lost(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            raise ServerLostError(f"the server stopped answering at second {self.time:g} ({error})") from error
+
+    def _drive_on(self, *, watch: bool) -> None:
+        """Tick to the step at which the next frame is due; a camera takes its first image one step after `listen`."""
+        self._follow_plan(self.time)
+        arrived = False
+        while not arrived:
+            if watch and not self._watching and self._frame + 1 >= self._due:
+                for vehicle in self.vehicles:
+                    vehicle.cameras.listen()
+                self._watching = True
+            self._tick()
+            arrived = self._frame >= self._due
+
+    def _frame_taken(self, frame: int) -> None:
+        """Go on with the timeline after the frame of this step of the world."""
+        if not self._due:
+            self._origin = frame - self._start_tick
+        self._due = frame + self.config.ticks_per_frame
 
     def _tick(self) -> None:
         self._frame = self.world.tick(self.config.timeout_seconds)

@@ -18,11 +18,11 @@ from carla_bridge.fleet.connection import probe
 from carla_bridge.fleet_process.embedded import EmbeddedSimulator
 from carla_bridge.fleet_process.worker import (
     Advance,
-    Begin,
     Event,
     Failure,
     Reached,
     Ready,
+    Repeated,
     Stop,
     clean_server,
     run_fleet,
@@ -36,7 +36,11 @@ SILENCE_SECONDS = 60.0
 """A fleet that should drive but sends nothing for so long hangs."""
 GIVE_UP_SECONDS = 600.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0
+MOST_LOSSES = 5
+"""A drive that is repeated exactly, and lost so often before the same frame, will be lost there again."""
 CLEAN_UP_SECONDS = 30.0
+
+INTERRUPTED = "the drive was interrupted here and goes on from other places"
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +62,10 @@ class FleetProcess:
 
     `packets(until)` drives. A server or fleet that dies meanwhile is replaced, with growing pauses between attempts,
     and reported as a gap; a mistake in the plan, or a server that was never there, raises an error.
+
+    A drive goes on at `start` or wherever it was lost. In the embedded simulator it is driven again up to there,
+    without pictures and with `on_repeat` called for every frame that is passed, so that the frames that follow are
+    those of an undisturbed drive. On another server they come from a fleet in other places, and a gap is reported.
     """
 
     def __init__(
@@ -66,14 +74,19 @@ class FleetProcess:
         *,
         start: float = 0.0,
         on_event: Callable[[str], None] = logger.info,
+        on_repeat: Callable[[float], object] = lambda second: None,
     ) -> None:
         self.config = config
         self.map_name = ""
         self.gaps: list[Gap] = []
         self._start = start
         self._on_event = on_event
+        self._on_repeat = on_repeat
         self._on_gap: Callable[[Gap], object] = lambda gap: None
+        self._reported: set[str] = set()
         self._fleets_started = 0
+        self._after_kill = False
+        self._losses = 0
         self._last: dict[str, float] = {}
         self._wake, self._waker = multiprocessing.Pipe(duplex=False)
         self._simulator: EmbeddedSimulator | None = None
@@ -117,10 +130,13 @@ class FleetProcess:
 
     def begin(self, start: float) -> None:
         """Let the timeline begin at another second, before the first frame."""
+        if start == self._start:
+            return
         self._start = start
+        self._end_process(CLEAN_UP_SECONDS)
         try:
-            self._send(Begin(start))
-        except ServerLostError as loss:
+            self._launch()
+        except (ServerLostError, ServerUnreachableError) as loss:
             self._replace(loss)
 
     def packets(self, until: float) -> Iterator[Packet]:
@@ -159,8 +175,13 @@ class FleetProcess:
             message = self._receive(SILENCE_SECONDS)
             if isinstance(message, Packet):
                 if message.timestamp > self._last.get(message.vehicle, -1.0):
+                    if not self._last:
+                        self._note_interruption()
                     self._last[message.vehicle] = message.timestamp
+                    self._losses = 0
                     yield message
+            elif isinstance(message, Repeated):
+                self._on_repeat(message.time)
             elif isinstance(message, Reached) and message.time >= until:
                 return
 
@@ -190,10 +211,11 @@ class FleetProcess:
                 raise ServerLostError(self._how_it_ended()) from error
             if isinstance(message, Failure):
                 raise (ServerLostError if message.lost else BridgeError)(message.message)
-            if isinstance(message, Event):
-                self._on_event(message.text)
-            else:
+            if not isinstance(message, Event):
                 return message
+            if message.text not in self._reported:  # a drive that is repeated reports the same again
+                self._reported.add(message.text)
+                self._on_event(message.text)
 
     def _how_it_ended(self) -> str:
         self._process.join(5.0)
@@ -204,17 +226,15 @@ class FleetProcess:
     def _launch(self) -> None:
         config = self.config
         if config.embedded:
-            if self._simulator is not None and not self._simulator.running:
-                self._stop_simulator()
-            if self._simulator is None:
-                self._simulator = EmbeddedSimulator.start(config)
+            self._stop_simulator()
+            self._simulator = EmbeddedSimulator.start(config)
             config = config.at(self._simulator.host, self._simulator.port)
         probe(config.host, config.port)
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._log = Path(self._directory.name) / f"fleet-{self._fleets_started}.log"
         self._process = context.Process(
-            target=run_fleet, args=(theirs, config, self.time, self._fleets_started, self._log), daemon=True
+            target=run_fleet, args=(theirs, config, self.time, self._after_kill, self._log), daemon=True
         )
         self._process.start()
         theirs.close()
@@ -224,9 +244,15 @@ class FleetProcess:
         self.map_name = ready.map_name
         self._server_socket = socket.create_connection((config.host, config.port), timeout=3.0)
 
-    def _replace(self, loss: ServerLostError) -> None:
+    def _replace(self, loss: ServerLostError | ServerUnreachableError) -> None:
         """Start another fleet, and wait for the server to return if it is gone."""
         lost_at, pause = time.monotonic(), FIRST_PAUSE
+        self._losses += 1
+        if self.config.embedded and self._losses > MOST_LOSSES:
+            raise BridgeError(
+                f"the drive was lost {self._losses} times before its frame at second {self.time:g} ({loss})"
+            )
+        self._after_kill = True
         self._on_event(f"second {self.time:g}: {loss}")
         self._end_process(0.0 if isinstance(loss, ServerGoneError) else CLEAN_UP_SECONDS)
         while True:
@@ -235,15 +261,23 @@ class FleetProcess:
                 break
             except (ServerLostError, ServerUnreachableError) as error:
                 self._end_process(0.0)
-                self._stop_simulator()
                 if time.monotonic() - lost_at > GIVE_UP_SECONDS:
                     raise BridgeError(f"the server did not return within {GIVE_UP_SECONDS:g} s ({error})") from error
                 if wait([self._wake], pause):
                     raise InterruptedDriveError("the fleet was asked to end while its server was away") from error
                 pause = min(2 * pause, LONGEST_PAUSE)
         gap = Gap(self.time, str(loss), round(time.monotonic() - lost_at, 3))
-        self.gaps.append(gap)
         self._on_event(f"second {gap.at:g}: driving again after {gap.seconds:g} s")
+        self._add_gap(gap)
+
+    def _note_interruption(self) -> None:
+        """Report that an earlier drive ended where this one begins; only the embedded simulator continues that one."""
+        if self._start > 0 and not self.config.embedded:
+            self._on_event(f"second {self._start:g}: {INTERRUPTED}")
+            self._add_gap(Gap(self._start, INTERRUPTED, 0.0))
+
+    def _add_gap(self, gap: Gap) -> None:
+        self.gaps.append(gap)
         self._on_gap(gap)
 
     def _end_process(self, patience: float) -> bool:

@@ -10,7 +10,7 @@ from carla_bridge.errors import BridgeError
 from carla_bridge.fleet_process.process import FleetProcess
 from carla_bridge.frames import Frame
 from carla_bridge.packets import decode_frame, unpack
-from carla_bridge.snippets.recording import Recording, RecordingWriter, last_timestamps
+from carla_bridge.snippets.recording import Recording, RecordingWriter, last_timestamps, note_gap, noted_gaps
 
 
 def record(
@@ -22,10 +22,13 @@ def record(
     resume: bool = False,
     on_frame: Callable[[Frame], None] = lambda frame: None,
     on_event: Callable[[str], None] = lambda text: None,
+    on_repeat: Callable[[float], object] = lambda second: None,
 ) -> Recording:
     """Drive for `seconds` of simulation time and write every vehicle's frames.
 
-    `resume` continues what a crash left in the directory; without it the directory must be empty.
+    `resume` continues what a crash left in the directory; without it the directory must be empty. The embedded
+    simulator drives again what is recorded, with `on_repeat` called on the way, and goes on as if it had never stopped;
+    on another server the fleet goes on from other places, and the recording has a gap.
     """
     place = Path(directory)
     last = _recorded_before(place, config, resume)
@@ -40,14 +43,16 @@ def record(
     start = min(last.values()) + config.frame_seconds if all_began else 0.0
     with ExitStack() as stack:
         writer = stack.enter_context(RecordingWriter(place, config.class_names, jpeg_quality))
-        fleet = stack.enter_context(FleetProcess(config, start=start, on_event=note))
+        process = FleetProcess(config, start=start, on_event=note, on_repeat=on_repeat)
+        process.on_gap(lambda gap: note_gap(place, gap))
+        fleet = stack.enter_context(process)
         recording.map_name = fleet.map_name
         for packet in fleet.packets(seconds):
             if packet.timestamp > last.get(packet.vehicle, -1.0):
                 frame = decode_frame(unpack(packet.packed))
                 writer.write(frame)
                 on_frame(frame)
-        recording.gaps = fleet.gaps
+    recording.gaps = noted_gaps(place)
     recording.count(place)
     recording.wall_seconds = round(time.monotonic() - began, 3)
     recording.write(place)

@@ -27,13 +27,6 @@ class Advance:
 
 
 @dataclass(frozen=True)
-class Begin:
-    """Let the timeline begin at this second; only before the first frame."""
-
-    start: float
-
-
-@dataclass(frozen=True)
 class Stop:
     """Clean up and end."""
 
@@ -48,6 +41,13 @@ class Ready:
 @dataclass(frozen=True)
 class Reached:
     """All frames before `time` have been sent."""
+
+    time: float
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """The drive up to `time`, whose frames are known, has been driven again."""
 
     time: float
 
@@ -99,7 +99,7 @@ class _Sender:
 
 
 def run_fleet(
-    connection: "Connection[Any, Any]", config: CarlaSettings, start: float, predecessors: int, log: Path
+    connection: "Connection[Any, Any]", config: CarlaSettings, start: float, after_kill: bool, log: Path
 ) -> None:
     """Entry point of the process; it always cleans up the server and ends without the client's exit handlers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends this process in order.
@@ -107,7 +107,7 @@ def run_fleet(
     sender = _Sender(connection)
     code = 0
     try:
-        _drive(connection, sender, config, start, predecessors)
+        _drive(connection, sender, config, start, after_kill)
     except BridgeError as error:
         lost = isinstance(error, ServerLostError | ServerUnreachableError)
         sender.put(Failure(str(error), lost))
@@ -124,11 +124,17 @@ def run_fleet(
 
 
 def _drive(
-    connection: "Connection[Any, Any]", sender: _Sender, config: CarlaSettings, start: float, predecessors: int
+    connection: "Connection[Any, Any]", sender: _Sender, config: CarlaSettings, start: float, after_kill: bool
 ) -> None:
+    """Send the frames from `start` on.
+
+    The embedded simulator drives from the beginning again, and so reaches `start` as if it had never stopped; another
+    server is not promised to repeat a drive, so there the fleet sets out from other places.
+    """
     from carla_bridge.fleet.fleet import Fleet
 
-    with Fleet(config, start=start, predecessors=predecessors, report=lambda text: sender.put(Event(text))) as fleet:
+    begin = 0.0 if config.embedded else start
+    with Fleet(config, start=begin, after_kill=after_kill, report=lambda text: sender.put(Event(text))) as fleet:
 
         def packets(captures: list[Any]) -> list[Packet]:
             stream = config.stream
@@ -150,15 +156,18 @@ def _drive(
                     return
                 if isinstance(order, Stop):
                     return
-                if isinstance(order, Begin):
-                    fleet.begin(order.start)
-                    continue
+                if fleet.time == begin < start:
+                    sender.put(Event(f"driving again from the beginning to second {start:g}, without pictures"))
                 until = max(until, order.until)
                 if fleet.time >= until:
                     sender.put(Reached(fleet.time))
                 continue
-            captures = fleet.capture()
-            sender.put(lambda captures=captures: packets(captures))
+            if fleet.time < start:
+                fleet.skip()
+                sender.put(Repeated(fleet.time))
+            else:
+                captures = fleet.capture()
+                sender.put(lambda captures=captures: packets(captures))
             if fleet.time >= until:
                 sender.put(Reached(fleet.time))
 

@@ -15,6 +15,8 @@ from carla_bridge.snippets.source import SnippetSource
 from carla_bridge.snippets.writer import SnippetWriter
 
 SUMMARY = "recording.json"
+GAPS = "gaps.jsonl"
+"""A journal of the gaps: a recording that is interrupted again still knows the earlier ones."""
 
 
 @dataclass
@@ -40,6 +42,18 @@ class Recording:
 
     def write(self, place: Path) -> None:
         (place / SUMMARY).write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+
+def note_gap(place: Path, gap: Gap) -> None:
+    """Add a gap to the journal of the recording."""
+    with (place / GAPS).open("a") as file:
+        file.write(json.dumps(asdict(gap)) + "\n")
+
+
+def noted_gaps(place: Path) -> list[Gap]:
+    """All gaps of a recording, including those of the commands before it was resumed."""
+    journal = place / GAPS
+    return [Gap(**json.loads(line)) for line in journal.read_text().splitlines()] if journal.exists() else []
 
 
 def last_timestamps(place: Path, vehicles: Iterable[str]) -> dict[str, float]:

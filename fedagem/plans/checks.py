@@ -182,6 +182,12 @@ def _check_vehicles(carla: CarlaSettings, data: DrivingSettings) -> None:
     for name in data.vehicles:
         if name not in driven:
             raise PlanError(f"data_loader.settings.vehicles has {name!r}, carla.vehicles not{suggestion(name, driven)}")
+    idle = [name for name in driven if name not in data.vehicles]
+    if idle and data.stream is not None:
+        raise PlanError(
+            f"carla.vehicles has {idle[0]!r}, which is not in data_loader.settings.vehicles: nobody would ask for its "
+            "frames, and the stream would wait for ever; add it there, or leave it out here."
+        )
 
 
 def _check_classes(carla: CarlaSettings, data: DrivingSettings) -> None:

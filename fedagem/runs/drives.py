@@ -7,6 +7,7 @@ from typing import Any
 
 from carla_bridge.config.parts import VehicleSettings
 from carla_bridge.config.section import CarlaSettings
+from carla_bridge.simulator import WORLD_VERSION
 from fedagem.errors import PlanError
 from fedagem.plans.driving import DriveSettings, DrivingSettings
 from fedagem.plans.identity import digest_of
@@ -30,9 +31,11 @@ class Drive:
 
     @property
     def place(self) -> Path:
-        """The folder of the recording: other settings, another folder."""
+        """The folder of the recording: other settings or another simulator, another folder."""
         carla = self.carla.model_dump(mode="json", exclude_defaults=True)
         recipe = {"carla": carla, "seconds": self.seconds, "jpeg_quality": self.jpeg_quality}
+        if self.carla.embedded:
+            recipe["world_version"] = WORLD_VERSION
         return (Path(self.folder).expanduser() / f"{self.title}-{digest_of(recipe)}").resolve()
 
     @property

@@ -10,7 +10,7 @@ from fedagem.runs.federation import start_federation, start_simulation
 from fedagem.runs.folder import create_run, is_run, resume_run
 from fedagem.runs.live.many_runs import BatchView
 from fedagem.runs.live.run_watch import RunWatch
-from fedagem.runs.parallel import Check, side_by_side
+from fedagem.runs.parallel import Check, run_in_parallel
 from fedagem.runs.processes import ProcessGroup
 from fedagem.runs.results import rounds_in_results, write_final_results
 
@@ -46,7 +46,7 @@ def run_jobs(jobs: Sequence[Job], parallel: int) -> None:
             resume_run(job.directory, job.requested)
     todo = list({job.directory: job for job in jobs if not job.finished}.values())
     with BatchView(len(jobs), len(jobs) - len(todo)) as view:
-        side_by_side([partial(_run, job, view) for job in todo], parallel)
+        run_in_parallel([partial(_run, job, view) for job in todo], parallel)
 
 
 def _run(job: Job, view: BatchView, check: Check) -> None:

@@ -12,7 +12,7 @@ class _StoppedError(Exception):
     """The rest ends: by an interrupt, or because another part failed."""
 
 
-def side_by_side(parts: Sequence[Callable[[Check], None]], parallel: int) -> None:
+def run_in_parallel(parts: Sequence[Callable[[Check], None]], parallel: int) -> None:
     """Do all parts, so many at once, in their order; every one has ended when the first failure is raised."""
     stop = threading.Event()
 

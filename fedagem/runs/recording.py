@@ -13,7 +13,7 @@ from fedagem.files import Lock
 from fedagem.runs.bridge_commands import check_bridge, record_command
 from fedagem.runs.drives import Drive
 from fedagem.runs.live.recording import RecordingView, RecordingWatch
-from fedagem.runs.parallel import Check, side_by_side
+from fedagem.runs.parallel import Check, run_in_parallel
 from fedagem.runs.processes import ProcessGroup
 
 _LOOK_SECONDS = 0.25
@@ -30,7 +30,7 @@ def record_drives(drives: Sequence[Drive]) -> None:
         return
     alone = not all(drive.has_its_own_server for drive in missing)
     with RecordingView(missing) as view:
-        side_by_side([partial(_record, drive, view) for drive in missing], 1 if alone else os.cpu_count() or 1)
+        run_in_parallel([partial(_record, drive, view) for drive in missing], 1 if alone else os.cpu_count() or 1)
 
 
 def check_recordable(drives: Sequence[Drive]) -> None:

@@ -97,11 +97,26 @@ def test_a_killed_recording_is_resumed_where_it_ended(tmp_path, simulator, envir
     assert "is not empty" in refused.stderr
     done = bridge(environment, *arguments, "--resume")
     assert done.returncode == 0, done.stderr
+    assert "the drive was interrupted here and goes on from other places" in done.stderr
+    assert "1 gaps" in done.stdout
     for vehicle in ("vehicle_1", "vehicle_2"):
         source = SnippetSource(find_snippets(out / vehicle))
         assert [frame.timestamp for frame in source.frames()] == [number / 2 for number in range(20)]
     counted = json.loads((out / SUMMARY).read_text())["frames"]
     assert {vehicle: sum(domains.values()) for vehicle, domains in counted.items()} == dict.fromkeys(counted, 20)
+
+
+def test_a_recording_that_drives_again_says_so_and_how_far_it_is(tmp_path, environment):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(yaml.safe_dump({"carla": {**SECTION, "simulator": "embedded"}}))
+    arguments = ["record", "--plan", plan, "--out", tmp_path / "out", "--resume", "--seconds"]
+    assert bridge(environment, *arguments, "1").returncode == 0
+    done = bridge(environment, *arguments, "2")
+    assert done.returncode == 0, done.stderr
+    said = done.stderr.splitlines()
+    assert said[0] == "driving again from the beginning to second 1, without pictures"
+    assert said[1:3] == ["0.5 of 2 s", "1 of 2 s"]
+    assert "0 gaps" in done.stdout
 
 
 def test_preview_draws_a_sheet_and_a_film(recorded, tmp_path, environment):

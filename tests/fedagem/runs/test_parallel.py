@@ -1,26 +1,40 @@
-"""Work side by side ends with its first failure."""
+"""Work in parallel ends with its first failure."""
 
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from fedagem.errors import FedAGemError
-from fedagem.runs.parallel import side_by_side
+from fedagem.runs import parallel
+from fedagem.runs.parallel import run_in_parallel
 
 
 def fails(check):
     raise FedAGemError("it went wrong.")
 
 
-@pytest.mark.parametrize("repetition", range(20))
-def test_nothing_begins_after_a_failure(repetition):
+class HurriedWorker(ThreadPoolExecutor):
+    """One worker that has done every part before the thread that waits for it gets to run."""
+
+    def submit(self, function, /, *arguments, **options):
+        future: Future[object] = Future()
+        try:
+            future.set_result(function(*arguments, **options))
+        except BaseException as problem:
+            future.set_exception(problem)
+        return future
+
+
+def test_a_worker_that_failed_does_not_begin_the_next_part_before_anybody_has_looked(monkeypatch):
+    monkeypatch.setattr(parallel, "ThreadPoolExecutor", HurriedWorker)
     begun: list[object] = []
     with pytest.raises(FedAGemError, match="it went wrong"):
-        side_by_side([fails, begun.append, begun.append], parallel=1)
+        run_in_parallel([fails, begun.append, begun.append], parallel=1)
     assert not begun
 
 
-def test_what_is_under_way_is_stopped_by_its_check_and_has_ended_when_the_failure_is_told():
+def test_what_is_under_way_is_stopped_by_its_check_and_has_ended_when_the_failure_is_raised():
     ended = threading.Event()
 
     def waits(check):
@@ -31,11 +45,11 @@ def test_what_is_under_way_is_stopped_by_its_check_and_has_ended_when_the_failur
             ended.set()
 
     with pytest.raises(FedAGemError, match="it went wrong"):
-        side_by_side([waits, fails], parallel=2)
+        run_in_parallel([waits, fails], parallel=2)
     assert ended.is_set()
 
 
 def test_everything_is_done_in_order():
     done: list[int] = []
-    side_by_side([lambda _, number=number: done.append(number) for number in range(5)], parallel=1)  # type: ignore[misc]
+    run_in_parallel([lambda _, number=number: done.append(number) for number in range(5)], parallel=1)  # type: ignore[misc]
     assert done == [0, 1, 2, 3, 4]
