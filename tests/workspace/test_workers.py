@@ -114,7 +114,7 @@ def test_a_killed_worker_ends_the_simulation_and_the_run_goes_on(repository, tmp
     said = simulation.communicate(timeout=200)[0]
     if not (directory / "save" / "last.pbuf").exists():
         assert simulation.returncode == 2
-        assert "Error: worker 1 of the simulation ended with exit code -9; resume to go on." in said
+        assert "Error: worker 1 of the simulation ended with exit code -9: start it again with --resume." in said
     in_process(directory)
     assert outcome(directory) == undisturbed
 
@@ -124,7 +124,7 @@ def test_a_worker_killed_while_it_starts_ends_the_simulation(repository, tmp_pat
     wait_for(lambda: workers_of(simulation), 200)[0].kill()
     said = simulation.communicate(timeout=200)[0]
     assert simulation.returncode == 2
-    assert "Error: worker 1 of the simulation ended with exit code -9; resume to go on." in said
+    assert "Error: worker 1 of the simulation ended with exit code -9: start it again with --resume." in said
 
 
 def test_an_aggregator_that_cannot_write_ends_the_simulation(repository, tmp_path):

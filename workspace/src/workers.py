@@ -125,7 +125,9 @@ class WorkerPool:
             _tell(pipe, None)
         except WorkerGoneError:
             process.join()
-            self._fail(f"{process.name} of the simulation ended with exit code {process.exitcode}; resume to go on.")
+            self._fail(
+                f"{process.name} of the simulation ended with exit code {process.exitcode}: start it again with --resume."
+            )
         except click.ClickException as problem:
             self._fail(problem.message)
         except Exception as problem:

@@ -79,7 +79,7 @@ def test_only_the_last_words_of_this_attempt_count(directory):
     assert "| new" in mourned.value.message
 
 
-def test_how_to_go_on_can_be_pasted_into_a_shell(capsys, tmp_path):
+def test_how_to_resume_can_be_pasted_into_a_shell(capsys, tmp_path):
     request = RunRequest(
         plan_path=Path("my plans/a.yaml"),
         rounds=10,
@@ -91,7 +91,7 @@ def test_how_to_go_on_can_be_pasted_into_a_shell(capsys, tmp_path):
     with pytest.raises(SystemExit) as left:
         interrupted("simulate", request, tmp_path / "the run")
     assert left.value.code == 130
-    command = capsys.readouterr().err.partition("Go on with: ")[2]
+    command = capsys.readouterr().err.partition("Resume with: ")[2]
     assert shlex.split(command) == [
         *("fedagem", "simulate", "my plans/a.yaml", "--resume", "--out", str(tmp_path / "the run")),
         *("--rounds", "10", "--seed", "3", "--set", "data_loader.settings.tasks={kind: rotated, count: 5}"),

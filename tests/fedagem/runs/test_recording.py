@@ -93,7 +93,7 @@ def test_one_server_has_one_world(tmp_path, bridge):
 def test_one_that_fails_ends_the_others_with_one_sentence(tmp_path, bridge):
     long, bad = drives(tmp_path / "snippets", "drive on", "fail")
     with pytest.raises(
-        FedAGemError, match=r"the drive drive\.1 could not be recorded, .*: no such town \(its log"
+        FedAGemError, match=r"the drive drive\.1 could not be recorded; .*: no such town \(its log"
     ) as said:
         record_drives([long, bad])
     assert "\n" not in said.value.message
