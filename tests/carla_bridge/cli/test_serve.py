@@ -1,5 +1,7 @@
 """`carla-bridge serve` with collaborators in processes of their own, and all of them killed now and then."""
 
+import functools
+import hashlib
 import json
 import random
 import signal
@@ -13,6 +15,9 @@ import psutil
 import pytest
 import yaml
 
+from carla_bridge.config.plan_file import parse_config
+from carla_bridge.fleet_process.process import FleetProcess
+from carla_bridge.packets import decode_frame, unpack
 from tests.support.waiting import wait_for
 
 SCRIPT = Path(__file__).parents[2] / "support" / "collaborator.py"
@@ -114,6 +119,21 @@ def expected_times(last):
     return [round(number / RATE, 9) for number in range(round(last * RATE))]
 
 
+@functools.cache
+def drive(last):
+    with FleetProcess(parse_config(PLAN["carla"])) as fleet:
+        return [decode_frame(unpack(packet.packed)) for packet in fleet.packets(last)]
+
+
+def uninterrupted(vehicle, last):
+    """The digests of a vehicle's frames, as a collaborator notes them, if nobody is killed."""
+    return [
+        hashlib.sha256(frame.image.tobytes() + frame.boxes.tobytes()).hexdigest()
+        for frame in drive(last)
+        if frame.vehicle == vehicle
+    ]
+
+
 def test_two_collaborators_get_disjoint_complete_ordered_windows_and_a_killed_one_returns(tmp_path, environment):
     with serving(tmp_path, environment) as serve:
         one = collaborator(serve, "vehicle_1", 0, 10, environment)
@@ -188,6 +208,7 @@ def test_a_killed_serve_takes_its_children_along_and_a_new_one_continues(tmp_pat
             finish(one, two)
             for vehicle in ("vehicle_1", "vehicle_2"):
                 assert [row["time"] for row in frames(second, vehicle)] == expected_times(8)
+                assert [row["digest"] for row in frames(second, vehicle)] == uninterrupted(vehicle, 8)
         _, alive = psutil.wait_procs(children, 30)
         assert not alive
 
