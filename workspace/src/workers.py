@@ -126,7 +126,8 @@ class WorkerPool:
         except WorkerGoneError:
             process.join()
             self._fail(
-                f"{process.name} of the simulation ended with exit code {process.exitcode}: start it again with --resume."
+                f"{process.name} of the simulation ended with exit code {process.exitcode}: "
+                "start it again with --resume."
             )
         except click.ClickException as problem:
             self._fail(problem.message)
