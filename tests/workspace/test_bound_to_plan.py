@@ -3,6 +3,7 @@
 import gc
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from openfl.federated import Plan as OpenFLPlan
@@ -80,7 +81,7 @@ def bytes_of(tensor):
     return tensor.numpy().tobytes()
 
 
-OTHERS = {
+OTHERS: dict[str, dict[str, Any]] = {
     "agem": {
         "task_runner.settings.method": "agem",
         "task_runner.settings.fedagem": True,
