@@ -1,4 +1,4 @@
-"""`fx plan` in this workspace: OpenFL's commands, and a look at the plan before it is initialised.
+"""`fx plan` in this workspace: OpenFL's commands, and the checks of `fedagem` before a plan is initialised.
 
 `fx` imports its groups of commands by their bare names and looks in the workspace first, so it finds this module. It
 reads a plan before it imports anything that the plan names: nowhere else could a short plan end in a sentence.
@@ -10,6 +10,7 @@ from typing import Any
 from openfl.interface.plan import plan
 
 from fedagem.errors import PlanError
+from fedagem.plans.checks import check_plan
 from fedagem.plans.plan import IncompletePlanError, Plan
 
 _initialize = plan.commands["initialize"].callback
@@ -17,7 +18,7 @@ _initialize = plan.commands["initialize"].callback
 
 def _check_and_initialize(plan_config: str, **options: Any) -> None:
     try:
-        Plan.of_run(Path(plan_config), Path(plan_config).stem)
+        check_plan(Plan.of_run(Path(plan_config), Path(plan_config).stem))
     except IncompletePlanError as problem:
         raise PlanError(
             f"{plan_config} is not complete: {problem.message.rstrip('.')}; write it with "

@@ -30,9 +30,13 @@ def test_a_short_plan_ends_in_a_sentence_and_the_complete_one_is_initialised(wor
     assert [line for line in said.splitlines() if line.strip()][-1] == sentence
     assert "Traceback" not in said
 
-    plan = Plan.load(plans / "rotated_digits.yaml").changed(
-        {"task_runner.settings.model.template": "models.mnist_cnn.SmallCNN"}
-    )
+    plan = Plan.load(plans / "rotated_digits.yaml")
+    (plans / "plan.yaml").write_text(plan.changed({"tasks.train.kwargs.wants": []}).to_yaml())
+    code, said = finish(fx(workspace, "plan", "initialize"))
+    assert code == 2, said
+    assert "g_ref" in said.splitlines()[-1], "fx checks what `fedagem` checks"
+
+    plan = plan.changed({"task_runner.settings.model.template": "models.mnist_cnn.SmallCNN"})
     (plans / "plan.yaml").write_text(plan.to_yaml())
     code, said = finish(fx(workspace, "plan", "initialize", "-a", "localhost"))
     assert code == 0, said
