@@ -151,7 +151,7 @@ def _sentence(schema: type[BaseModel], errors: list[ErrorDetails], path: str) ->
     if kind == "literal_error":
         return f"{at} is {value!r}{suggestion(str(value), _options(error))}"
     if kind == "value_error":
-        return f"{at}: {error['ctx']['error']}"
+        return f"{at} {error['ctx']['error']}"
     return f"{at} must be {_wanted(error)}, not {value!r}."
 
 

@@ -47,14 +47,14 @@ class TinyYoloConfig(BaseModel):
     @classmethod
     def _different_classes(cls, classes: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(classes)) != len(classes):
-            raise ValueError(f"the class names must differ, got {list(classes)}.")
+            raise ValueError(f"must be different names, not {list(classes)}.")
         return classes
 
     @field_validator("input_size")
     @classmethod
     def _whole_cells(cls, size: tuple[int, int]) -> tuple[int, int]:
         if any(side <= 0 or side % STRIDE for side in size):
-            raise ValueError(f"width and height must be multiples of {STRIDE}, got {list(size)}.")
+            raise ValueError(f"must be a width and a height that are multiples of {STRIDE}, not {list(size)}.")
         return size
 
     def to_settings(self) -> dict[str, Any]:

@@ -25,9 +25,9 @@ class YoloLoss(BaseModel):
     box_weight: float = Field(1.0, ge=0)
     """The weight of the boxes' places and sizes."""
     object_weight: float = Field(5.0, ge=0)
-    """The weight of the confidence where there is an object."""
+    """The weight of the confidence at anchor places with an object."""
     background_weight: float = Field(1.0, ge=0)
-    """The weight of the confidence where there is none."""
+    """The weight of the confidence at anchor places without one."""
     class_weight: float = Field(1.0, ge=0)
     """The weight of the classes."""
     ignore_overlap: float = Field(0.6, ge=0, le=1)

@@ -13,7 +13,7 @@ EVERYWHERE = "everywhere"
 
 def _not_empty(text: str) -> str:
     if not text:
-        raise ValueError("the string is empty; give it a value, or leave the setting out.")
+        raise ValueError("is empty: give it a value, or leave the setting out.")
     return text
 
 

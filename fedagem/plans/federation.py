@@ -9,7 +9,25 @@ from fedagem.errors import PlanError
 from fedagem.settings import Settings, Several, parse_settings
 
 
-class AggregatorSettings(Settings):
+class OpenFLSwitches(Settings):
+    """Settings that OpenFL's aggregator and collaborator share."""
+
+    use_delta_updates: bool = False
+    """OpenFL's own; must be false, because deltas cannot be recovered after a crash."""
+    write_logs: bool = False
+    """OpenFL's own: write TensorBoard logs while running."""
+    log_memory_usage: bool = False
+    """OpenFL's own: log the memory in use after every round."""
+
+    @field_validator("use_delta_updates")
+    @classmethod
+    def _no_deltas(cls, chosen: bool) -> bool:
+        if chosen:
+            raise ValueError("must be false: deltas cannot be recovered after a crash.")
+        return chosen
+
+
+class AggregatorSettings(OpenFLSwitches):
     """What the aggregator does, apart from what OpenFL gives it."""
 
     rounds_to_train: int = Field(ge=1)
@@ -26,43 +44,15 @@ class AggregatorSettings(Settings):
     """How long a collaborator's question for tasks is held while there are none."""
     snapshots: Several[int] = ()
     """After how many rounds a copy of the model is kept."""
-    use_delta_updates: bool = False
-    """OpenFL's own; must be false, because deltas cannot be recovered after a crash."""
-    write_logs: bool = False
-    """OpenFL's own: write TensorBoard logs while running."""
-    log_memory_usage: bool = False
-    """OpenFL's own: log the memory in use after every round."""
-
-    @field_validator("use_delta_updates")
-    @classmethod
-    def _no_deltas(cls, chosen: bool) -> bool:
-        if chosen:
-            raise PlanError(
-                "aggregator.settings.use_delta_updates must be false: deltas cannot be recovered after a crash."
-            )
-        return chosen
 
 
-class CollaboratorSettings(Settings):
+class CollaboratorSettings(OpenFLSwitches):
     """What every collaborator does, apart from what OpenFL gives it."""
 
     connect_seconds: float = Field(60.0, ge=0)
     """How long a collaborator waits for an aggregator that it has never reached."""
     retry_seconds: float = Field(600.0, ge=0)
     """How long it waits for an aggregator that went away."""
-    use_delta_updates: bool = False
-    """OpenFL's own; must be false, as in the aggregator."""
-    write_logs: bool = False
-    """OpenFL's own: write TensorBoard logs while running."""
-    log_memory_usage: bool = False
-    """OpenFL's own: log the memory in use after every round."""
-
-    @field_validator("use_delta_updates")
-    @classmethod
-    def _no_deltas(cls, chosen: bool) -> bool:
-        if chosen:
-            raise PlanError("collaborator.settings.use_delta_updates must be false, as in the aggregator.")
-        return chosen
 
 
 class TaskArguments(Settings):

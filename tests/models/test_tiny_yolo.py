@@ -79,9 +79,9 @@ def test_sides_that_are_no_whole_cells_are_refused():
     ("settings", "complaint"),
     [
         ({"classes": []}, "model.classes must be a list of at least 1 value, not"),
-        ({"classes": ["car", "car"]}, "model.classes: the class names must differ"),
+        ({"classes": ["car", "car"]}, "model.classes must be different names"),
         ({"classes": ["car"], "anchors": [[1.0, 0.0]]}, r"model.anchors\[0\]\[1\] must be positive, not 0.0"),
-        ({"classes": ["car"], "input_size": [416, 250]}, "model.input_size: .* multiples of 32"),
+        ({"classes": ["car"], "input_size": [416, 250]}, "model.input_size must be .* multiples of 32"),
         ({"classes": ["car"], "width": 0}, "model.width must be positive"),
         ({"classes": ["car"], "colour": 1}, "model has no setting 'colour'"),
     ],
