@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from fedagem.errors import PlanError
+from fedagem.learning.objective import Classification
 from fedagem.learning.trainer import Component, OptimizerSettings, Trainer, TrainingSettings
 from fedagem.settings import parse_settings
 
@@ -52,3 +53,8 @@ def test_a_model_whose_file_is_missing_is_refused_in_one_sentence() -> None:
     )
     with pytest.raises(PlanError, match=r"model \(models\.darknet.*cannot be built: .*No such file.*gone\.weights"):
         component.build("task_runner.settings.model")
+
+
+def test_a_class_that_moved_is_still_found_by_its_older_path() -> None:
+    older = Component(template="fedagem.classification.Classification").build("task_runner.settings.objective")
+    assert isinstance(older, Classification)
