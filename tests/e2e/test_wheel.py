@@ -90,7 +90,7 @@ def test_driving_names_the_extra_that_it_needs(fresh, empty):
 def test_it_holds_every_plan_study_and_file_of_the_workspace(wheel, repository):
     names = zipfile.ZipFile(wheel).namelist()
     by_hand = {"plan/plan.yaml", *(f"plan/{path.name}" for path in (repository / "plan").glob("plan_*.yaml"))}
-    files = [*(repository / "plan").rglob("*.yaml"), *(repository / "workspace" / "src").glob("*.py")]
+    files = [*(repository / "plan").rglob("*.yaml"), *(repository / "workspace").rglob("*.py")]
     shared = {str(path.relative_to(repository)) for path in files} - by_hand
     expected = {*shared, "workspace/.workspace", "workspace/requirements.txt"}
     assert {name.removeprefix("fedagem/share/") for name in names if name.startswith("fedagem/share/")} == expected
