@@ -22,7 +22,7 @@ def check_preparable(plan: Plan) -> None:
 
 
 def prepare(requested: Plan, live: bool) -> Plan:
-    """Record and warm up what the plan needs before its rounds; the plan with what was found.
+    """Record the drives that the plan needs before its rounds; the plan with the frames that were found.
 
     If the vehicles do not drive live, they replay the recording of their drive.
     """

@@ -14,6 +14,7 @@ from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError, PlanError
 from fedagem.files import Lock
+from fedagem.plans.federation import AggregatorSettings
 from fedagem.runs.folder import requested_plan
 from fedagem.runs.metrics_log import ACCURACY, BYTES_DOWN, BYTES_UP, FEDERATION, LOG_NAME, SECONDS
 from fedagem.runs.processes import lock_run
@@ -47,6 +48,9 @@ _LAST_REPLY_SECONDS = 0.2
 """OpenFL's server is stopped without grace once everybody knows that it is over; the last reply still has to leave."""
 
 
+_DEFAULTS = AggregatorSettings.model_fields
+
+
 class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
     """Hands out the tasks of the current stage only, checks results before they count, and survives kill -9.
 
@@ -59,9 +63,9 @@ class StagedAggregator(KeepsTensorStore, Aggregator):  # type: ignore[misc]
 
     def __init__(
         self,
-        weighting: Weighting = "uniform",
-        poll_seconds: float = 20.0,
-        snapshots: tuple[int, ...] = (),
+        weighting: Weighting = _DEFAULTS["weighting"].default,
+        poll_seconds: float = _DEFAULTS["poll_seconds"].default,
+        snapshots: tuple[int, ...] = _DEFAULTS["snapshots"].default,
         **settings: Any,
     ) -> None:
         if settings.get("use_delta_updates"):

@@ -9,7 +9,7 @@ from openfl.transport.grpc.aggregator_client import AggregatorGRPCClient
 from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError
-from fedagem.plans.federation import parse_tasks
+from fedagem.plans.federation import CollaboratorSettings, parse_tasks
 from src.link import GrpcLink, Link, ResultRefusedError, StaleTaskError
 from src.task_results import MODEL, Array
 from src.tensor_store import KeepsTensorStore
@@ -17,10 +17,18 @@ from src.tensor_store import KeepsTensorStore
 logger = logging.getLogger(__name__)
 
 
+_DEFAULTS = CollaboratorSettings()
+
+
 class StagedCollaborator(KeepsTensorStore, Collaborator):  # type: ignore[misc]
     """Fetches what a task wants, runs it, sends what it publishes."""
 
-    def __init__(self, connect_seconds: float = 60.0, retry_seconds: float = 600.0, **settings: Any) -> None:
+    def __init__(
+        self,
+        connect_seconds: float = _DEFAULTS.connect_seconds,
+        retry_seconds: float = _DEFAULTS.retry_seconds,
+        **settings: Any,
+    ) -> None:
         super().__init__(**{"use_delta_updates": False, **settings})
         self._tasks = parse_tasks(self.task_config)
         self._missed: tuple[str, int] | None = None
