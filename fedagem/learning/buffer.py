@@ -9,6 +9,9 @@ from torch import Tensor
 Batch = dict[str, Tensor]
 """Named tensors with the same first dimension: `x`, and whatever belongs to each sample (`y`, `boxes`, `logits`)."""
 
+FIRST = "first"
+"""Names the tensor that says of each sample whether its client trains on it for the first time; if a batch has it, only
+those samples are offered to the buffer."""
 
 Policy = Callable[[int, int, int, torch.Generator], Tensor]
 """Which slot of the buffer each sample of a batch takes.
@@ -51,9 +54,11 @@ POLICIES: dict[PolicyName, Policy] = {
 class ReplayBuffer:
     """Keeps whole samples, any set of named tensors, in the dtype they come in (images stay uint8)."""
 
-    def __init__(self, capacity: int, policy: PolicyName = "reservoir") -> None:
+    def __init__(self, capacity: int, policy: PolicyName = "reservoir", device: torch.device | None = None) -> None:
         self.capacity = capacity
         self.policy = policy
+        self.device = device or torch.device("cpu")
+        """Where the samples are kept; which ones stay is always decided on the host."""
         self.seen = 0
         """n of the paper: how many samples were offered so far."""
         self._slots: Batch = {}
@@ -63,6 +68,9 @@ class ReplayBuffer:
 
     def add(self, batch: Batch, generator: torch.Generator) -> None:
         """Offer a batch; the policy decides which samples stay."""
+        if FIRST in batch:
+            first = batch[FIRST]
+            batch = {name: values[first.to(values.device)] for name, values in batch.items() if name != FIRST}
         lengths = {name: len(values) for name, values in batch.items()}
         incoming = next(iter(lengths.values()))
         if any(length != incoming for length in lengths.values()):
@@ -74,19 +82,29 @@ class ReplayBuffer:
             self._reserve(batch)
         self._check_like_kept(batch)
         slot = POLICIES[self.policy](self.seen, incoming, self.capacity, generator)
-        last = torch.full((self.capacity,), -1)
-        kept = slot >= 0
-        last.scatter_reduce_(0, slot[kept], torch.arange(incoming)[kept], reduce="amax")
-        target = torch.nonzero(last >= 0).squeeze(1)
-        source = last[target]
-        for name, values in batch.items():
-            self._slots[name].index_copy_(0, target, values.detach().index_select(0, source))
         self.seen += incoming
+        chosen = {place: sample for sample, place in enumerate(slot.tolist()) if place >= 0}
+        if not chosen:  # most batches, once much more was seen than is kept
+            return
+        target, source = torch.tensor(list(chosen), device=self.device), torch.tensor(list(chosen.values()))
+        for name, values in batch.items():
+            kept = values.detach().index_select(0, source.to(values.device))
+            self._slots[name].index_copy_(0, target, kept.to(self.device))
 
     def sample(self, count: int, generator: torch.Generator) -> Batch:
         """At most `count` different samples, drawn uniformly."""
-        chosen = torch.randperm(len(self), generator=generator)[:count]
+        chosen = torch.randperm(len(self), generator=generator)[:count].to(self.device)
         return {name: values.index_select(0, chosen) for name, values in self._slots.items()}
+
+    def fill(self, samples: Batch) -> None:
+        """Keep exactly these samples in this order: what a method chose itself counts as all that it has seen."""
+        count = len(samples["x"])
+        if count > self.capacity:
+            raise ValueError(f"a buffer of {self.capacity} samples cannot hold {count}")
+        self._reserve(samples)
+        for name, values in samples.items():
+            self._slots[name][:count] = values
+        self.seen = count
 
     def contents(self) -> Batch:
         """Everything kept, in slot order (views)."""
@@ -98,13 +116,13 @@ class ReplayBuffer:
             "capacity": self.capacity,
             "policy": self.policy,
             "seen": self.seen,
-            "slots": {name: _used(values, len(self)) for name, values in self._slots.items()},
+            "slots": {name: _used(values, len(self)).cpu() for name, values in self._slots.items()},
         }
 
     @classmethod
-    def from_state_dict(cls, state: dict[str, Any]) -> "ReplayBuffer":
+    def from_state_dict(cls, state: dict[str, Any], device: torch.device | None = None) -> "ReplayBuffer":
         """The buffer that `state_dict` described."""
-        buffer = cls(state["capacity"], state["policy"])
+        buffer = cls(state["capacity"], state["policy"], device)
         buffer.seen = state["seen"]
         if state["slots"]:
             buffer._reserve(state["slots"])
@@ -115,7 +133,8 @@ class ReplayBuffer:
     def _reserve(self, like: Batch) -> None:
         """Room for `capacity` samples of this kind; the system hands out the memory as it is filled."""
         self._slots = {
-            name: torch.zeros((self.capacity, *values.shape[1:]), dtype=values.dtype) for name, values in like.items()
+            name: torch.zeros((self.capacity, *values.shape[1:]), dtype=values.dtype, device=self.device)
+            for name, values in like.items()
         }
 
     def _check_like_kept(self, batch: Batch) -> None:
@@ -129,4 +148,4 @@ def _used(values: Tensor, count: int) -> Tensor:
     """The first samples, without a copy and with no more memory than theirs: of a view, torch saves all of the rest."""
     first = values[:count]
     storage = values.untyped_storage()[: first.nbytes]
-    return torch.empty(0, dtype=values.dtype).set_(storage, 0, first.shape, first.stride())
+    return torch.empty(0, dtype=values.dtype, device=values.device).set_(storage, 0, first.shape, first.stride())

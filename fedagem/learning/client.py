@@ -1,16 +1,16 @@
 """What a client does with the batches of a round: ClientUpdate."""
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from fedagem.learning.buffer import Batch
+from fedagem.learning.buffer import FIRST, Batch
 from fedagem.learning.learner import Learner
-from fedagem.learning.methods.fedagem import Reference, Refinement
-from fedagem.learning.methods.method import Method
+from fedagem.learning.methods.method import Method, Step
+
+_REFINED = "refined"
 
 
 @dataclass
@@ -21,7 +21,9 @@ class UpdateReport:
     samples: int = 0
     refined: int = 0
     """In how many batches the gradient was changed by g_ref."""
-    loss_sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    loss_sums: dict[str, float] = field(default_factory=dict)
+    published: dict[str, Tensor] = field(default_factory=dict)
+    """What the method sends along with the model."""
 
     def losses(self) -> dict[str, float]:
         """Mean of each loss term over the batches."""
@@ -37,21 +39,42 @@ def client_update(
     batches: Iterable[Batch],
     method: Method,
     optimizer: torch.optim.Optimizer,
-    refinement: Refinement | None,
-    g_ref: Tensor | None,
+    offer_once: bool = False,
 ) -> UpdateReport:
-    """Algorithm ClientUpdate: method's gradient, refinement by g_ref, SGD step, buffer, for each batch."""
+    """Algorithm ClientUpdate: the method's gradient, SGD step, buffer, for each batch.
+
+    Between two batches nothing is read from the device: losses add up there and are read once, after the last batch. A
+    loss that is not finite is found then; the caller keeps the client's last good state. With `offer_once` the buffer
+    is offered a sample only the first time that its client trains on it.
+    """
     report = UpdateReport()
-    reference = Reference.of(g_ref) if refinement else None
-    learner.model.module.train()
-    for batch in batches:
-        step = method.observe(learner, batch)
-        if refinement:
-            report.refined += refinement(learner.gradient, reference, learner.generator)
+    sums: dict[str, Tensor] = {}
+    learner.notes.clear()
+    method.prepare(learner)
+    method.begin_round(learner)
+    for batch in method.batches(learner, batches):
+        if not offer_once:
+            batch.pop(FIRST, None)
+        step = method.observe(learner, learner.to_buffer_device(batch))
         optimizer.step()
-        learner.buffer.add(step.remember, learner.generator)
+        if step.remember is not None:
+            learner.buffer.add(step.remember, learner.generator)
         report.batches += 1
         report.samples += len(batch["x"])
-        for name, value in step.losses.items():
-            report.loss_sums[name] += value
+        _add(sums, step)
+    read = dict(zip(sums, torch.stack(list(sums.values())).tolist(), strict=True)) if sums else {}
+    report.refined = round(read.pop(_REFINED, 0.0))
+    report.loss_sums = read
+    learner.refuse_non_finite(read)
+    report.published = method.end_round(learner)
     return report
+
+
+def _add(sums: dict[str, Tensor], step: Step) -> None:
+    """Sums in double precision on the device."""
+    values = step.losses if step.refined is None else {**step.losses, _REFINED: step.refined}
+    for name, value in values.items():
+        if name in sums:
+            sums[name] += value
+        else:
+            sums[name] = value.double()

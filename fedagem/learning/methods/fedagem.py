@@ -1,97 +1,103 @@
-"""Fed-A-GEM: the gradient of a client's buffer, and how a local gradient g is refined by the average g_ref of them.
+"""Fed-A-GEM: any method, its gradients projected so that none points against the global buffer gradient g_ref.
 
-Fed-A-GEM is `project`, on `conflict`, at rate 1; the rest are the alternatives of the paper's ablation.
+Stage `buffer_gradient` averages over the clients the gradients of the global model on their buffers; in stage `train`
+the method makes its own gradient g, and Fed-A-GEM refines it: g <- g - (g·g_ref / g_ref·g_ref) g_ref if g·g_ref < 0.
 """
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
+from fedagem.learning.buffer import Batch
+from fedagem.learning.exchange import Exchange, StageName
+from fedagem.learning.flat_model import FlatModel
 from fedagem.learning.learner import Learner
-from fedagem.settings import Settings
+from fedagem.learning.methods.method import Method, Step
+from fedagem.learning.refinement import Reference, Refinement
+from fedagem.learning.server_side import ServerSide
 
 logger = logging.getLogger(__name__)
 
-
-def buffer_gradient(learner: Learner, count: int) -> Tensor | None:
-    """Algorithm ComputeBufferGrad on `count` samples, or None for an empty buffer.
-
-    The gradient is that of training (batch statistics if the model has BatchNorm), but the model is left exactly
-    as it was, running statistics included.
-    """
-    if len(learner.buffer) == 0:
-        return None
-    module = learner.model.module
-    statistics = [statistic.clone() for statistic in module.buffers()]
-    module.train()
-    samples = learner.buffer.sample(count, learner.generator)
-    try:
-        learner.backward(learner.losses(learner.logits(samples), samples))
-    finally:
-        with torch.no_grad():
-            for statistic, saved in zip(module.buffers(), statistics, strict=True):
-                statistic.copy_(saved)
-    return learner.gradient.clone()
+G_REF = "g_ref"
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A usable g_ref with its squared norm, computed once per round."""
+class FedAGEM(Method):
+    """A method with Fed-A-GEM: everything is the method's own but the last change of each gradient."""
 
-    gradient: Tensor
-    squared_norm: float
+    paper = "Dai et al., Buffer-based Gradient Projection for Continual Federated Learning, TMLR"
 
-    @classmethod
-    def of(cls, gradient: Tensor | None) -> "Reference | None":
-        """None if there is nothing to refine with: no g_ref, a zero one, or a non-finite one (reported)."""
-        if gradient is None:
+    def __init__(self, method: Method, refinement: Refinement | None = None, samples: int = 32) -> None:
+        """`samples` is m of Algorithm ComputeBufferGrad."""
+        super().__init__()
+        self.method = method
+        self.refinement = refinement or Refinement()
+        self.samples = samples
+        self.uses_buffer = True
+        self.needs_boundaries = method.needs_boundaries
+        self.needs_previous_model = method.needs_previous_model
+        self.detects = method.detects
+        self.stores_logits = method.stores_logits
+        self.scenarios = method.scenarios
+
+    def exchanges(self, model: FlatModel) -> list[Exchange]:
+        return [Exchange(G_REF, (model.size,), "buffer_gradient"), *self.method.exchanges(model)]
+
+    def wants(self, stage: StageName | Literal["evaluate"]) -> list[str]:
+        return [*([G_REF] if stage == "train" else []), *self.method.wants(stage)]
+
+    def server_side(self, exchanges: list[Exchange]) -> ServerSide:
+        return self.method.server_side(exchanges)
+
+    def buffer_gradient(self, learner: Learner) -> dict[str, Tensor] | None:
+        """Algorithm ComputeBufferGrad, or None for an empty buffer.
+
+        The gradient is that of training (batch statistics if the model has BatchNorm), but the model is left exactly
+        as it was, running statistics included.
+        """
+        if len(learner.buffer) == 0:
             return None
-        squared_norm = float(gradient.dot(gradient))
-        if not torch.isfinite(torch.tensor(squared_norm)):
-            logger.warning("g_ref is not finite (squared norm %s): training without refinement", squared_norm)
-            return None
-        # Below the smallest normal number the square has lost its digits: such a g_ref is zero to this arithmetic.
-        return cls(gradient, squared_norm) if squared_norm >= torch.finfo(gradient.dtype).tiny else None
+        self.method.prepare(learner)
+        samples = learner.to_device(learner.buffer.sample(self.samples, learner.generator))
+        with learner.model.unchanged_statistics():
+            losses = learner.backward(self.method.reference(learner, samples))
+        learner.refuse_non_finite({name: float(value) for name, value in losses.items()})
+        return {G_REF: learner.gradient.clone()}
 
+    def prepare(self, learner: Learner) -> None:
+        self.method.prepare(learner)
 
-class Refinement(Settings):
-    """A rule that changes g in place, given g_ref."""
+    def begin_round(self, learner: Learner) -> None:
+        self.method.begin_round(learner)
+        g_ref = learner.received.get(G_REF)
+        if g_ref is None:
+            return
+        reference = Reference.of(g_ref)
+        if not torch.isfinite(reference.squared_norm):
+            logger.warning("g_ref is not finite: training without refinement")
+            return
+        learner.notes[G_REF] = reference
 
-    how: Literal["project", "project_and_scale", "rotate", "average"] = "project"
-    """How g is changed; Fed-A-GEM projects."""
-    when: Literal["conflict", "always"] = "conflict"
-    """In which case: when g points against g_ref, or in every step."""
-    rate: float = Field(1.0, ge=0, le=1)
-    """The share p of the cases in which the rule is applied."""
+    def batches(self, learner: Learner, stream: Iterable[Batch]) -> Iterable[Batch]:
+        return self.method.batches(learner, stream)
 
-    def __call__(self, g: Tensor, reference: Reference | None, generator: torch.Generator) -> bool:
-        """Refine g in place and say whether it was changed; without a reference nothing happens."""
-        if reference is None:
-            return False
-        dot = float(g.dot(reference.gradient))
-        if self.when == "conflict" and not dot < 0:
-            return False
-        if self.rate < 1 and float(torch.rand((), generator=generator)) >= self.rate:
-            return False
-        if self.how == "average":
-            g.add_(reference.gradient).div_(2)
-            return True
-        norm = float(g.norm()) if self.how != "project" else 0.0
-        if self.how == "rotate":
-            g.add_(reference.gradient)
-        else:
-            g.add_(reference.gradient, alpha=-dot / reference.squared_norm)
-        if self.how != "project":
-            _scale_to(g, norm)
-        return True
+    def observe(self, learner: Learner, batch: Batch) -> Step:
+        step = self.method.observe(learner, batch)
+        if (reference := learner.notes.get(G_REF)) is None:
+            return step
+        return replace(step, refined=self.refinement(learner.gradient, reference, learner.generator))
 
+    def reference(self, learner: Learner, view: Batch) -> dict[str, Tensor]:
+        return self.method.reference(learner, view)
 
-def _scale_to(g: Tensor, norm: float) -> None:
-    """Give g the length it had; a vector that vanished stays zero."""
-    length = float(g.norm())
-    if length > 0:
-        g.mul_(norm / length)
+    def end_round(self, learner: Learner) -> dict[str, Tensor]:
+        return self.method.end_round(learner)
+
+    def end_task(self, learner: Learner) -> dict[str, Tensor]:
+        return self.method.end_task(learner)
+
+    def scores(self, learner: Learner, view: Batch) -> Tensor:
+        return self.method.scores(learner, view)

@@ -6,11 +6,11 @@ from fedagem.learning.methods.method import Method, Step
 
 
 class FedAvg(Method):
-    """Learns from the current batch alone; its buffer serves Fed-A-GEM's g_ref and nothing else."""
+    """Learns from the current batch alone."""
 
-    replays = False
+    paper = "McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, AISTATS 2017"
+    uses_buffer = False
 
     def observe(self, learner: Learner, batch: Batch) -> Step:
         view = learner.augment(batch)
-        losses = learner.backward(learner.losses(learner.logits(view), view))
-        return Step(losses, remember=batch)
+        return Step(learner.backward(learner.losses(learner.logits(view), view)), remember=batch)

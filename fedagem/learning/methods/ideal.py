@@ -6,7 +6,7 @@ from torch import Tensor
 from fedagem.errors import PlanError
 from fedagem.learning.buffer import Batch
 from fedagem.learning.learner import Learner
-from fedagem.learning.methods.method import Method, Step
+from fedagem.learning.methods.method import Method, ReplaySettings, Step
 
 FINGERPRINT = "fingerprint"
 """Names the number by which a stored sample is known again when another epoch brings it back."""
@@ -19,12 +19,16 @@ class Ideal(Method):
     is memory and not arithmetic. Each sample is kept once, however many epochs it is seen in.
     """
 
+    Settings = ReplaySettings
+    settings: ReplaySettings
+    paper = "the upper bound of the paper's CARLA experiment"
+    keeps = "all samples that it has seen"
+
     def observe(self, learner: Learner, batch: Batch) -> Step:
         new = self._never_seen(learner, batch)
-        count = len(batch["x"]) + self.replay_batch
+        count = len(batch["x"]) + self.settings.replay_batch
         view = learner.augment(self._from_everything(learner, new, count))
-        losses = learner.backward(learner.losses(learner.logits(view), view))
-        return Step(losses, remember=new)
+        return Step(learner.backward(learner.losses(learner.logits(view), view)), remember=new)
 
     def _never_seen(self, learner: Learner, batch: Batch) -> Batch:
         known = {**batch, FINGERPRINT: fingerprints(batch["x"])}

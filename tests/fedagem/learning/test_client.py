@@ -13,7 +13,7 @@ from fedagem.learning.client import client_update
 from fedagem.learning.flat_model import FlatModel
 from fedagem.learning.learner import Learner
 from fedagem.learning.methods.der import DER
-from fedagem.learning.methods.fedagem import Refinement, buffer_gradient
+from fedagem.learning.methods.fedagem import FedAGEM
 from fedagem.learning.methods.fedavg import FedAvg
 from fedagem.learning.objective import Classification
 from models.mnist_cnn import McMahanCNN
@@ -40,6 +40,11 @@ def sgd(learner, lr=0.05):
     return torch.optim.SGD([learner.model.weights], lr=lr)
 
 
+def buffer_gradient(learner, count):
+    published = FedAGEM(FedAvg(), samples=count).buffer_gradient(learner)
+    return None if published is None else published["g_ref"]
+
+
 def flat(parameters):
     return torch.cat([p.detach().reshape(-1) for p in parameters])
 
@@ -47,7 +52,7 @@ def flat(parameters):
 def test_one_client_of_fedavg_is_plain_sgd():
     learner = make_learner()
     plain = copy.deepcopy(learner.model.module)
-    report = client_update(learner, batches(5), FedAvg(), sgd(learner), None, None)
+    report = client_update(learner, batches(5), FedAvg(), sgd(learner))
     optimizer, losses = torch.optim.SGD(plain.parameters(), lr=0.05), []
     for batch in batches(5):
         optimizer.zero_grad()
@@ -65,7 +70,8 @@ def test_the_update_is_the_papers_algorithm_with_a_reference():
     learner = make_learner()
     plain = copy.deepcopy(learner.model.module)
     g_ref = torch.randn(learner.model.size, generator=generator(9))
-    report = client_update(learner, batches(6), FedAvg(), sgd(learner), Refinement(), g_ref)
+    learner.received = {"g_ref": g_ref}
+    report = client_update(learner, batches(6), FedAGEM(FedAvg()), sgd(learner))
     refined = 0
     for batch in batches(6):
         loss = functional.cross_entropy(plain(batch["x"].float() / 255), batch["y"])
@@ -86,7 +92,7 @@ def test_the_update_is_the_papers_algorithm_with_a_reference():
 
 def test_the_buffer_sees_every_batch_after_the_step():
     learner = make_learner(capacity=12)
-    client_update(learner, batches(3), DER(), sgd(learner), None, None)
+    client_update(learner, batches(3), DER(), sgd(learner))
     assert learner.buffer.seen == 24
     assert len(learner.buffer) == 12
     assert learner.buffer.contents()["x"].dtype == torch.uint8
@@ -96,7 +102,8 @@ def test_the_buffer_sees_every_batch_after_the_step():
 def test_no_batches_change_nothing():
     learner = make_learner()
     before = learner.model.weights.detach().clone()
-    report = client_update(learner, iter(()), FedAvg(), sgd(learner), Refinement(), torch.ones(learner.model.size))
+    learner.received = {"g_ref": torch.ones(learner.model.size)}
+    report = client_update(learner, iter(()), FedAGEM(FedAvg()), sgd(learner))
     assert torch.equal(learner.model.weights.detach(), before)
     assert (report.samples, report.losses(), report.refined_share()) == (0, {}, 0.0)
 
@@ -190,3 +197,67 @@ def test_a_broken_sample_leaves_the_statistics_untouched_too(trained_resnet):
     ):
         buffer_gradient(learner, 8)
     assert_same(before, learner)
+
+
+def test_a_loss_that_is_not_finite_is_found_at_the_end_of_the_round():
+    """And not before: nothing is read between two batches."""
+    learner = make_learner()
+    seen = []
+
+    class Watching(FedAvg):
+        def observe(self, learner, batch):
+            seen.append(len(batch["x"]))
+            return super().observe(learner, batch)
+
+    with torch.no_grad():
+        learner.model.weights.fill_(float("nan"))
+    with pytest.raises(NonFiniteLossError, match=r"the loss is not finite \(\{'classification': nan\}\)"):
+        client_update(learner, batches(3), Watching(), sgd(learner))
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_reference_that_is_not_finite_is_reported_and_left_out(value, caplog):
+    learner, plain = make_learner(), make_learner()
+    learner.received = {"g_ref": torch.full((learner.model.size,), value)}
+    report = client_update(learner, batches(3), FedAGEM(FedAvg()), sgd(learner))
+    client_update(plain, batches(3), FedAvg(), sgd(plain))
+    assert report.refined == 0
+    assert torch.equal(learner.model.weights, plain.model.weights)
+    assert "g_ref is not finite" in caplog.text
+
+
+def test_without_a_reference_there_is_nothing_to_refine_or_to_report(caplog):
+    learner = make_learner()
+    assert client_update(learner, batches(2), FedAGEM(FedAvg()), sgd(learner)).refined_share() == 0
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("offer_once", [False, True])
+def test_a_sample_is_offered_to_the_buffer_every_time_or_once(offer_once):
+    def two_epochs():
+        for epoch in range(2):
+            for batch in batches(3):
+                yield {**batch, "first": torch.full((8,), epoch == 0)}
+
+    learner = make_learner()
+    client_update(learner, two_epochs(), DER(), sgd(learner), offer_once=offer_once)
+    assert learner.buffer.seen == (24 if offer_once else 48)
+    assert learner.buffer.contents().keys() == {"x", "y", "logits"}
+
+
+def test_bfloat16_is_for_the_forward_pass_alone():
+    def trained(bf16):
+        learner = make_learner()
+        learner.bf16 = bf16
+        said = learner.logits(next(batches(1)))
+        report = client_update(learner, batches(4), FedAGEM(FedAvg()), sgd(learner))
+        return said, learner.model, report.losses()["classification"]
+
+    (exact, single, loss), (rough, half, other_loss) = trained(bf16=False), trained(bf16=True)
+    assert rough.dtype == half.weights.dtype == half.gradient.dtype == torch.float32
+    assert not torch.equal(rough, exact)
+    torch.testing.assert_close(rough, exact, rtol=0.05, atol=0.02)
+    assert other_loss == pytest.approx(loss, rel=0.02)
+    assert not torch.equal(half.weights, single.weights)
+    torch.testing.assert_close(half.weights, single.weights, rtol=0, atol=5e-3)

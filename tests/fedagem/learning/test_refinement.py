@@ -1,6 +1,5 @@
 """Gradient refinement against the paper's formulas and the optimisation problem that the projection solves."""
 
-import logging
 import math
 
 import hypothesis.extra.numpy as hnp
@@ -10,7 +9,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fedagem.learning.methods.fedagem import Reference, Refinement
+from fedagem.learning.refinement import Reference, Refinement
 
 RNG = torch.Generator().manual_seed(0)
 
@@ -23,7 +22,7 @@ def vectors(size=6):
 def refine(g, g_ref, **rule):
     result = g.clone()
     changed = Refinement(**rule)(result, Reference.of(g_ref), RNG)
-    return result, changed
+    return result, bool(changed)
 
 
 def slack(*tensors):
@@ -102,36 +101,19 @@ def test_the_rate_is_the_share_of_conflicts_that_are_refined(rate):
     g, g_ref = CONFLICT
     rule, reference = Refinement(rate=rate), Reference.of(g_ref)
     generator = torch.Generator().manual_seed(1)
-    refined = sum(rule(g.clone(), reference, generator) for _ in range(2000))
+    refined = sum(float(rule(g.clone(), reference, generator)) for _ in range(2000))
     assert abs(refined / 2000 - rate) < 0.04 * (0 < rate < 1) + 1e-9
 
 
 @pytest.mark.parametrize("how", RULES)
 @pytest.mark.parametrize("when", ["conflict", "always"])
-@pytest.mark.parametrize(
-    "g_ref",
-    [None, torch.zeros(3), torch.tensor([1.0, math.nan, 0.0]), torch.tensor([math.inf, 0.0, 0.0])],
-    ids=["none", "zero", "nan", "inf"],
-)
-def test_a_reference_that_says_nothing_changes_nothing(g_ref, how, when):
-    g = CONFLICT[0]
-    refined, changed = refine(g, g_ref, how=how, when=when)
+@pytest.mark.parametrize("size", [0.0, 1e-25, 1e25], ids=["zero", "tiny", "huge"])
+def test_a_reference_without_a_usable_norm_changes_nothing(size, how, when):
+    """A zero one says nothing; the square of the others is no number that can be divided by."""
+    g, g_ref = CONFLICT
+    refined, changed = refine(g, g_ref * size, how=how, when=when)
     assert not changed
     assert torch.equal(refined, g)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_reference_that_is_not_finite_is_reported(value, caplog):
-    with caplog.at_level(logging.WARNING):
-        assert Reference.of(torch.tensor([0.0, value])) is None
-    assert "g_ref is not finite" in caplog.text
-
-
-def test_missing_and_zero_references_are_nothing_to_report(caplog):
-    with caplog.at_level(logging.WARNING):
-        assert Reference.of(None) is None
-        assert Reference.of(torch.zeros(4)) is None
-    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("scale", [1e-19, 1e-21, 1e-25])

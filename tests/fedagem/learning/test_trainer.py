@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from fedagem.errors import PlanError
+from fedagem.learning.client import client_update
+from fedagem.learning.learner import Learner
 from fedagem.learning.objective import Classification
 from fedagem.learning.trainer import Component, OptimizerSettings, Trainer, TrainingSettings
 from fedagem.settings import parse_settings
@@ -58,3 +60,38 @@ def test_a_model_whose_file_is_missing_is_refused_in_one_sentence() -> None:
 def test_a_class_that_moved_is_still_found_by_its_older_path() -> None:
     older = Component(template="fedagem.classification.Classification").build("task_runner.settings.objective")
     assert isinstance(older, Classification)
+
+
+def trained(compiled: bool) -> torch.Tensor:
+    """The weights after three batches, of which the last one is shorter."""
+    network = Component(template="models.mnist_cnn.McMahanCNN")
+    client = Trainer.build(
+        TrainingSettings(model=network, optimizer=OptimizerSettings(lr=0.05), fedagem=False, compile=compiled), 0
+    )
+    assert (client.model.module._compiled_call_impl is not None) == compiled
+    rng = torch.Generator().manual_seed(0)
+    learner = Learner(client.model, Classification(), client.fresh_buffer(), rng)
+    batches = [
+        {
+            "x": torch.randint(256, (size, 1, 28, 28), dtype=torch.uint8, generator=rng),
+            "y": torch.randint(10, (size,), generator=rng),
+        }
+        for size in (8, 8, 5)
+    ]
+    client_update(learner, batches, client.method, client.fresh_optimizer(0))
+    return client.model.weights.detach()
+
+
+@pytest.mark.nightly
+def test_a_compiled_network_learns_the_same() -> None:
+    """Really compiled, which takes a while the first time; its sums are rounded in another order."""
+    plain, compiled = trained(False), trained(True)
+    torch.testing.assert_close(compiled, plain, rtol=1e-4, atol=1e-5)
+    assert torch.equal(trained(True), compiled)
+
+
+def test_a_network_is_compiled_if_the_plan_says_so() -> None:
+    network = Component(template="models.mnist_cnn.McMahanCNN")
+    for wanted in (False, True):
+        settings = TrainingSettings(model=network, optimizer=OptimizerSettings(lr=0.05), compile=wanted)
+        assert (Trainer.build(settings, 0).model.module._compiled_call_impl is not None) == wanted
