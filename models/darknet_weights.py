@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -25,13 +26,20 @@ def pretrained_tiny_yolo(
     anchors: Sequence[Sequence[float]] = VOC_ANCHORS,
     input_size: Sequence[int] = (416, 416),
     statistics_momentum: float = 0.1,
+    variant: Literal["voc", "coco"] = "voc",
 ) -> TinyYolo:
     """For plans: TinyYOLO at its published width, whose hidden layers start from a published weight file.
 
     `~` and environment variables in the path of the weights are expanded; the other settings are TinyYOLO's. Without
     a weight file the layers have random weights, to be filled from a file of the whole network.
     """
-    model = TinyYolo(classes=classes, anchors=anchors, input_size=input_size, statistics_momentum=statistics_momentum)
+    model = TinyYolo(
+        classes=classes,
+        anchors=anchors,
+        input_size=input_size,
+        statistics_momentum=statistics_momentum,
+        variant=variant,
+    )
     if weights is not None:
         load_darknet_weights(model, Path(os.path.expandvars(weights)).expanduser(), with_head=False)
     return model
@@ -56,10 +64,13 @@ def load_darknet_weights(model: TinyYolo, path: Path, *, with_head: bool = True)
     targets = _tensors_in_file_order(model, with_head)
     expected = sum(target.numel() for target in targets)
     found = (len(content) - start) / 4
-    if found != expected if with_head else found < expected:
-        needed = "classes, number of anchors and width" if with_head else "the width"
+    # What follows the hidden layers is a head: a kernel and a bias for each of its channels.
+    beyond, channels = found - expected, model.head.in_channels + 1
+    if beyond != 0 if with_head else beyond < channels or beyond % channels:
+        needed = "variant, classes, number of anchors and width" if with_head else "the variant and the width"
         raise ValueError(
-            f"{path} holds {found:g} values, this TinyYOLO needs {expected}: {needed} must be those of the weight file"
+            f"{path} holds {found:g} values, this TinyYOLO needs {expected}{'' if with_head else ' and a head'}: "
+            f"{needed} must be those of the weight file"
         )
     values = torch.frombuffer(bytearray(content[start : start + 4 * expected]), dtype=torch.float32)
     if not bool(torch.isfinite(values).all()):

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator
 from torch import Tensor, nn
-from torch.nn import functional
+
+from models.detector import Detector
 
 STRIDE = 32
 LEAKY_SLOPE = 0.1
-PUBLISHED_CHANNELS = (16, 32, 64, 128, 256, 512, 1024, 1024)
+PUBLISHED_CHANNELS = {
+    "voc": (16, 32, 64, 128, 256, 512, 1024, 1024),
+    "coco": (16, 32, 64, 128, 256, 512, 1024, 512),
+}
+"""Channels of the hidden layers, by the data set that the network was published for."""
 POOLED_LAYERS = 5
 OBJECT_PRIOR = 0.1
 
+COCO_ANCHORS = ((0.57273, 0.677385), (1.87446, 2.06253), (3.33843, 5.47434), (7.88282, 3.52778), (9.77052, 9.16828))
 VOC_ANCHORS = ((1.08, 1.19), (3.42, 4.41), (6.63, 11.38), (9.42, 5.11), (16.62, 10.52))
 
 
@@ -39,6 +45,8 @@ class TinyYoloConfig(BaseModel):
     """Width and height of the input in pixels, multiples of 32."""
     width: float = Field(1.0, gt=0)
     """What the number of channels of every hidden layer is multiplied by."""
+    variant: Literal["voc", "coco"] = "voc"
+    """The published network whose layers these are; that for COCO has a last hidden layer of half the channels."""
     statistics_momentum: float = Field(0.1, gt=0, le=1)
     """The weight of one batch in BatchNorm's running statistics. The batches of a drive are frames of one street, so
     there a small weight (darknet's own is 0.01) keeps the statistics from following the last one."""
@@ -97,13 +105,16 @@ class SameSizePool(nn.Module):
 
     Darknet looks one pixel past the right and the bottom edge and ignores what lies outside. Repeating the
     edge gives the same maximum; padding with zeros would not, because leaky activations are often negative.
+    Written as two maxima, because the gradient of overlapping pooling windows depends on the order of additions on a
+    GPU.
     """
 
     def forward(self, features: Tensor) -> Tensor:
-        return functional.max_pool2d(functional.pad(features, (0, 1, 0, 1), mode="replicate"), 2, stride=1)
+        across = torch.maximum(features, torch.cat([features[..., 1:], features[..., -1:]], dim=3))
+        return torch.maximum(across, torch.cat([across[:, :, 1:], across[:, :, -1:]], dim=2))
 
 
-class TinyYolo(nn.Module):
+class TinyYolo(Detector):
     """Maps images (N, 3, H, W) in [0, 1] to the raw head map (N, anchors * (5 + classes), H / 32, W / 32).
 
     Per anchor the map holds tx, ty, tw, th, the objectness logit and the class logits: see `yolo_decode`.
@@ -115,7 +126,8 @@ class TinyYolo(nn.Module):
         """The settings are `TinyYoloConfig`'s, in the plain values of a plan."""
         super().__init__()
         self.config = config = TinyYoloConfig.model_validate(settings)
-        channels = [scaled_channels(published, config.width) for published in PUBLISHED_CHANNELS]
+        self.classes, self.input_size = config.classes, config.input_size
+        channels = [scaled_channels(published, config.width) for published in PUBLISHED_CHANNELS[config.variant]]
         layers: list[nn.Module] = []
         for index, (channels_in, channels_out) in enumerate(zip([3, *channels], channels, strict=False)):
             layers.append(ConvBlock(channels_in, channels_out, config.statistics_momentum))

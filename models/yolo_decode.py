@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torchvision.ops import batched_nms, box_convert
+from torchvision.ops import box_convert
+
+from models.detections import LIMIT, Candidates, Detections, select
 
 PADDING_CLASS = -1
 
@@ -23,11 +25,12 @@ class HeadMap:
 
 @dataclass(frozen=True)
 class Targets:
-    """One row per object: which place of the map is responsible for it, and what it should say there.
+    """One row per slot of `boxes`: which place of the map is responsible for its object, and what it should say there.
 
     `offset` is the centre within its cell (what the sigmoid of tx, ty should be), `scale` the logarithm of the
-    size relative to the anchor (tw, th), `box` the truth as (cx, cy, w, h) relative to the input.
-    `unassigned` counts objects that found every anchor of their cell taken: they are not learned.
+    size relative to the anchor (tw, th), `box` the truth as (cx, cy, w, h) relative to the input. Rows that are not
+    `kept` are padding, or objects that found every anchor of their cell taken: they are not learned, and their other
+    values mean nothing. That the number of rows does not depend on values spares a device from waiting for the host.
     """
 
     image: Tensor
@@ -38,24 +41,11 @@ class Targets:
     scale: Tensor
     label: Tensor
     box: Tensor
-    unassigned: int
+    kept: Tensor
 
     @property
     def place(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self.image, self.anchor, self.row, self.column
-
-
-@dataclass(frozen=True)
-class Detections:
-    """Detections of a whole batch, one row each, best first within an image.
-
-    `boxes` are (x1, y1, x2, y2) relative to the network's input; `image` says which image of the batch.
-    """
-
-    image: Tensor
-    boxes: Tensor
-    scores: Tensor
-    labels: Tensor
 
 
 def split_head(head: Tensor, anchors: int) -> HeadMap:
@@ -90,27 +80,28 @@ def encode_boxes(boxes: Tensor, anchors: Tensor, grid: tuple[int, int]) -> Targe
     better has it and the other takes its next best free anchor; nothing is overwritten.
     """
     rows, columns = grid
-    image, slot = torch.nonzero(boxes[..., 0] >= 0, as_tuple=True)
-    objects = boxes[image, slot]
-    label, box = objects[:, 0].long(), objects[:, 1:]
+    images, slots = boxes.shape[:2]
+    image = torch.arange(images, device=boxes.device).repeat_interleave(slots)
+    objects = boxes.reshape(images * slots, 5)
+    present, box = objects[:, 0] >= 0, objects[:, 1:]
     cells = torch.tensor([columns, rows], dtype=box.dtype, device=box.device)
     centre, size = box[:, :2] * cells, box[:, 2:] * cells
     cell = torch.minimum(centre.floor().clamp(min=0), cells - 1)
     column, row = cell.long().unbind(dim=1)
-    anchor = _assign_anchors((image * rows + row) * columns + column, shape_iou(size, anchors))
-
-    kept = anchor >= 0
-    image, row, column, anchor = image[kept], row[kept], column[kept], anchor[kept]
+    place = (image * rows + row) * columns + column
+    assigned = _assign_anchors(place, shape_iou(size, anchors), present, images * rows * columns)
+    kept, anchor = assigned >= 0, assigned.clamp(min=0)
+    scale = (size / anchors[anchor]).log()
     return Targets(
         image=image,
         anchor=anchor,
         row=row,
         column=column,
-        offset=(centre - cell)[kept],
-        scale=(size[kept] / anchors[anchor]).log(),
-        label=label[kept],
-        box=box[kept],
-        unassigned=int((~kept).sum()),
+        offset=centre - cell,
+        scale=torch.where(kept[:, None], scale, torch.zeros_like(scale)),
+        label=objects[:, 0].long().clamp(min=0),
+        box=box,
+        kept=kept,
     )
 
 
@@ -120,61 +111,40 @@ def shape_iou(sizes: Tensor, anchors: Tensor) -> Tensor:
     return intersection / (sizes.prod(dim=1)[:, None] + anchors.prod(dim=1)[None] - intersection)
 
 
-def _assign_anchors(cell: Tensor, fit: Tensor) -> Tensor:
-    """The anchor of every object, -1 where all anchors of its cell went to objects that fit better.
+def _assign_anchors(cell: Tensor, fit: Tensor, present: Tensor, cells: int) -> Tensor:
+    """The anchor of every object, -1 if all anchors of its cell went to objects that fit better, and for padding.
 
     In each turn every object without an anchor bids for the free one of its cell that it fits best, and the
     best bid wins. A cell with bidders fills an anchor per turn, so there are at most as many turns as anchors.
     """
     objects, anchors = fit.shape
-    assigned = torch.full((objects,), -1, dtype=torch.long, device=fit.device)
-    _, cell = torch.unique(cell, return_inverse=True)
-    taken = torch.zeros((objects, anchors), dtype=torch.bool, device=fit.device)
-    waiting = torch.arange(objects, device=fit.device)
+    number = torch.arange(objects, device=fit.device)
+    assigned = torch.full_like(number, -1)
+    taken = torch.zeros((cells, anchors), dtype=torch.bool, device=fit.device)
     for _ in range(anchors):
-        if not len(waiting):
-            break
-        bid, wanted = fit[waiting].masked_fill(taken[cell[waiting]], -1.0).max(dim=1)
-        place = cell[waiting] * anchors + wanted
-        best = torch.full((objects * anchors,), -1.0, dtype=fit.dtype, device=fit.device)
-        best.scatter_reduce_(0, place, bid, "amax")
+        waiting = present & (assigned < 0)
+        bid, wanted = fit.masked_fill(taken[cell] | ~waiting[:, None], -1.0).max(dim=1)
+        place = cell * anchors + wanted
+        best = fit.new_full((cells * anchors,), -1.0).scatter_reduce_(0, place, bid, "amax")
         # Equal bids: the first object of the batch wins, so that the outcome never depends on the device.
-        first = torch.full_like(best, objects, dtype=torch.long)
         leading = (bid >= 0) & (bid == best[place])
-        first.scatter_reduce_(0, place[leading], waiting[leading], "amin")
-        won = leading & (first[place] == waiting)
-        assigned[waiting[won]] = wanted[won]
-        taken[cell[waiting[won]], wanted[won]] = True
-        waiting = waiting[~won]
+        first = number.new_full((cells * anchors,), objects)
+        first.scatter_reduce_(0, place, torch.where(leading, number, objects), "amin")
+        won = leading & (first[place] == number)
+        assigned = torch.where(won, wanted, assigned)
+        taken = taken | (first < objects).view_as(taken)
     return assigned
 
 
-def detect(
-    head: Tensor,
-    anchors: Tensor,
-    *,
-    confidence: float,
-    overlap: float,
-    limit: int = 100,
-    candidates: int = 200,
-) -> Detections:
-    """Turn raw head maps into detections: objectness times class probability, then non-maximum suppression.
-
-    Every class of every box whose score exceeds `confidence` is a candidate, at most `candidates` per image;
-    boxes of one class that overlap by more than `overlap` are suppressed, and `limit` per image are kept.
-    """
+def candidates(head: Tensor, anchors: Tensor) -> Candidates:
+    """What raw head maps say of every place: objectness times class probability."""
     parts = split_head(head.float(), len(anchors))
     images, classes = head.shape[0], parts.classes.shape[-1]
-    scores = (parts.objectness.sigmoid().unsqueeze(-1) * parts.classes.softmax(dim=-1)).reshape(images, -1)
-    best, index = scores.topk(min(candidates, scores.shape[1]), dim=1)
-    image, rank = torch.nonzero(best > confidence, as_tuple=True)
-    score, index = best[image, rank], index[image, rank]
-    label = index % classes
-    decoded = decode_boxes(parts, anchors.float()).reshape(images, -1, 4)[image, index // classes]
-    boxes = box_convert(decoded, "cxcywh", "xyxy").clamp(0.0, 1.0)
+    scores = parts.objectness.sigmoid().unsqueeze(-1) * parts.classes.softmax(dim=-1)
+    boxes = box_convert(decode_boxes(parts, anchors.float()).reshape(images, -1, 4), "cxcywh", "xyxy")
+    return Candidates(boxes.clamp(0.0, 1.0), scores.reshape(images, -1, classes))
 
-    kept = batched_nms(boxes, score, image * classes + label, overlap)
-    kept = kept[torch.argsort(image[kept], stable=True)]
-    first = torch.searchsorted(image[kept].contiguous(), torch.arange(images, device=head.device))
-    kept = kept[torch.arange(len(kept), device=head.device) - first[image[kept]] < limit]
-    return Detections(image[kept], boxes[kept], score[kept], label[kept])
+
+def detect(head: Tensor, anchors: Tensor, *, confidence: float, overlap: float, limit: int = LIMIT) -> Detections:
+    """Turn raw head maps into detections, see `select`."""
+    return select(candidates(head, anchors), confidence=confidence, overlap=overlap, limit=limit)

@@ -44,34 +44,41 @@ class YoloLoss(BaseModel):
             best = best_overlap(predicted, boxes.to(head.dtype))
             truth = elementwise_iou(predicted[targets.place], targets.box)
 
-        at = targets.place
-        importance = (2.0 - targets.box[:, 2] * targets.box[:, 3]).unsqueeze(1)
+        at, kept = targets.place, targets.kept.to(head.dtype)
+        importance = kept[:, None] * (2.0 - targets.box[:, 2:3] * targets.box[:, 3:4])
         offset_error = (parts.offsets[at].sigmoid() - targets.offset).square()
         scale_error = (parts.scales[at] - targets.scale).square()
         box = 0.5 * (importance * (offset_error + scale_error)).sum()
         confidence = self._confidence(parts.objectness.sigmoid(), targets, best, truth)
-        classification = functional.cross_entropy(parts.classes[at], targets.label, reduction="sum")
+        classification = kept * functional.cross_entropy(parts.classes[at], targets.label, reduction="none")
         return {
             "box": self.box_weight * box / images,
             "confidence": confidence / images,
-            "classification": self.class_weight * classification / images,
+            "classification": self.class_weight * classification.sum() / images,
         }
 
     def _confidence(self, objectness: Tensor, targets: Targets, best: Tensor, truth: Tensor) -> Tensor:
-        weight = torch.where(best > self.ignore_overlap, 0.0, self.background_weight)
-        weight[targets.place] = self.object_weight
-        wanted = torch.zeros_like(best)
-        wanted[targets.place] = truth
+        background = torch.full_like(best, self.background_weight).masked_fill_(best > self.ignore_overlap, 0.0)
+        weight = _put(background, targets, torch.full_like(truth, self.object_weight))
+        wanted = _put(torch.zeros_like(best), targets, truth)
         return 0.5 * (weight * (objectness - wanted).square()).sum()
+
+
+def _put(values: Tensor, targets: Targets, at_objects: Tensor) -> Tensor:
+    """The map with other values where objects are; rows that are not kept go to one more place behind its end."""
+    _, anchors, rows, columns = values.shape
+    place = ((targets.image * anchors + targets.anchor) * rows + targets.row) * columns + targets.column
+    flat = torch.cat([values.reshape(-1), values.new_zeros(1)])
+    flat[torch.where(targets.kept, place, values.numel())] = at_objects
+    return flat[:-1].view_as(values)
 
 
 def best_overlap(predicted: Tensor, boxes: Tensor) -> Tensor:
     """The largest IoU of every predicted box (N, A, rows, columns, 4) with an object of its image, 0 without any."""
-    used = boxes[:, (boxes[..., 0] >= 0).any(dim=0)]
-    if not used.shape[1]:
+    if not boxes.shape[1]:
         return predicted.new_zeros(predicted.shape[:-1])
-    overlap: Tensor = box_iou(predicted.flatten(1, 3), used[..., 1:], fmt="cxcywh")
-    return overlap.masked_fill_(used[:, None, :, 0] < 0, 0.0).amax(dim=-1).view(predicted.shape[:-1])
+    overlap: Tensor = box_iou(predicted.flatten(1, 3), boxes[..., 1:], fmt="cxcywh")
+    return overlap.masked_fill(boxes[:, None, :, 0] < 0, 0.0).amax(dim=-1).view(predicted.shape[:-1])
 
 
 def elementwise_iou(first: Tensor, second: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from torchvision.models import resnet18
 
 from fedagem.errors import PlanError
 from fedagem.learning.trainer import Component
+from models.cifar_cnn import SmallCNN as SmallCIFARNetwork
 from models.resnet_cifar import resnet18_cifar
 from models.resnet_pretrained import PretrainedResNet18
 from models.text_head import TextHead
@@ -62,3 +63,10 @@ def test_weights_that_are_missing_or_wrong_are_refused_in_one_sentence(tmp_path,
 
 def test_the_text_head_is_linear():
     assert count(TextHead(768, 10)) == 7690
+
+
+@pytest.mark.parametrize("side", [32, 64])
+def test_the_small_cifar_network_takes_images_of_several_sizes(side):
+    network = SmallCIFARNetwork(100)
+    assert network(torch.rand(2, 3, side, side)).shape == (2, 100)
+    assert count(network) < count(resnet18_cifar(100, width=8))

@@ -1,11 +1,12 @@
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from models.darknet_weights import load_darknet_weights, pretrained_tiny_yolo
-from models.tiny_yolo import TinyYolo, TinyYoloConfig
+from models.tiny_yolo import COCO_ANCHORS, TinyYolo, TinyYoloConfig
 
 CONFIG = TinyYoloConfig(classes=("car", "sign"), anchors=((1.0, 1.0), (2.0, 2.0)), input_size=(64, 64), width=0.05)
 
@@ -75,7 +76,7 @@ def test_hidden_layers_serve_other_classes(tmp_path):
     images = torch.rand(2, 3, 64, 64)
     assert torch.equal(other.eval().backbone(images), published.eval().backbone(images))
     assert torch.equal(other.head.weight, head)
-    with pytest.raises(ValueError, match="the width must be"):
+    with pytest.raises(ValueError, match="the variant and the width must be"):
         load_darknet_weights(TinyYolo(classes=("a",), width=0.5), tmp_path / "w", with_head=False)
 
 
@@ -93,3 +94,28 @@ def test_paths_of_weights_are_expanded_and_statistics_move_as_told(tmp_path, mon
     darknet_file(tmp_path / "w", TinyYolo(classes=["car"], anchors=[[1.0, 1.0]], input_size=[64, 64]))
     model = pretrained_tiny_yolo("$WEIGHTS/w", ["car"], [[1.0, 1.0]], [64, 64], statistics_momentum=0.02)
     assert {block.normalisation.momentum for block in model.conv_blocks()} == {0.02}
+
+
+@pytest.mark.parametrize(("published", "wanted"), [("coco", "voc"), ("voc", "coco")])
+def test_the_weights_of_one_published_network_are_not_taken_for_the_other(tmp_path, published, wanted):
+    """The file for VOC is the longer one, but its last hidden layer is another."""
+    sizes = {"classes": tuple("abcde"), "input_size": (64, 64)}
+    torch.manual_seed(8)
+    theirs = TinyYolo(**sizes, variant=published)
+    path = str(darknet_file(tmp_path / "w", theirs))
+    settings: dict[str, Any] = {"classes": ["car"], "anchors": [[1.0, 1.0]], "input_size": [64, 64]}
+    ours = pretrained_tiny_yolo(path, **settings, variant=published)
+    images = torch.rand(2, 3, 64, 64)
+    assert torch.equal(ours.eval().backbone(images), theirs.eval().backbone(images))
+    assert ours.head.in_channels == {"voc": 1024, "coco": 512}[published]
+    with pytest.raises(ValueError, match="and a head: the variant and the width must be those of the weight file"):
+        pretrained_tiny_yolo(path, **settings, variant=wanted)
+
+
+def test_the_published_networks_have_as_many_values_as_their_files():
+    """The published files of YOLOv2-tiny have 20 bytes of header and then these many values."""
+    voc = TinyYolo(classes=[f"{n}" for n in range(20)])
+    coco = TinyYolo(classes=[f"{n}" for n in range(80)], anchors=COCO_ANCHORS, variant="coco")
+    for model, size in ((voc, 63_471_556), (coco, 44_948_600)):
+        values = sum(v.numel() for n, v in model.state_dict().items() if not n.endswith("num_batches_tracked"))
+        assert 4 * values == pytest.approx(size, abs=20)

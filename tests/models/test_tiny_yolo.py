@@ -102,6 +102,7 @@ def test_settings_survive_plain_values():
         "input_size": [96, 64],
         "width": 0.25,
         "statistics_momentum": 0.02,
+        "variant": "voc",
     }
 
 

@@ -168,7 +168,7 @@ def test_two_objects_of_one_cell_and_anchor_are_both_learned():
     similar = [1, 0.45, 0.45, 0.45 / 4, 0.6 / 3]
     for order in ((exact, similar), (similar, exact)):
         targets = encode_boxes(torch.tensor([order]).double(), ANCHORS, (3, 4))
-        assert targets.unassigned == 0
+        assert targets.kept.all()
         assert dict(zip(targets.label.tolist(), targets.anchor.tolist(), strict=True)) == {0: 0, 1: 1}
         assert torch.equal(targets.row, torch.tensor([1, 1]))
 
@@ -176,15 +176,15 @@ def test_two_objects_of_one_cell_and_anchor_are_both_learned():
 def test_more_objects_than_anchors_in_a_cell_are_counted_not_overwritten():
     crowd = torch.tensor([[[0.0, 0.4, 0.4, 0.1 + n / 100, 0.15] for n in range(5)]]).double()
     targets = encode_boxes(crowd, ANCHORS, (3, 4))
-    assert targets.unassigned == 2
-    assert sorted(targets.anchor.tolist()) == [0, 1, 2]
+    assert targets.kept.sum() == 3
+    assert sorted(targets.anchor[targets.kept].tolist()) == [0, 1, 2]
 
 
 def test_equal_objects_are_served_in_order():
     twin = [0.0, 0.4, 0.4, 0.1, 0.15]
     targets = encode_boxes(torch.tensor([[twin, [1.0, *twin[1:]]]]).double(), ANCHORS, (3, 4))
     assert targets.label[targets.anchor == 0].tolist() == [0]
-    assert targets.unassigned == 0
+    assert targets.kept.all()
 
 
 def test_the_layout_in_memory_does_not_matter():
