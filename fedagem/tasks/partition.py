@@ -6,6 +6,11 @@ from torch import Tensor
 
 from fedagem.errors import PlanError
 
+_LEAST_SHARE = 10
+"""How many samples each client has at least if classes are spread over clients; from the authors' code."""
+_DRAWS = 1000
+"""How often such a partition is drawn before it is refused."""
+
 
 def by_classes(labels: Tensor, clients: int, per_client: int, generator: torch.Generator) -> list[Tensor]:
     """Every client gets samples of `per_client` different classes, and every sample goes to one client.
@@ -55,6 +60,41 @@ def by_dirichlet(labels: Tensor, clients: int, alpha: float, generator: torch.Ge
         pools = [rest for _, rest in parts]
         left = left - taken
     return [share.sort().values for share in shares]
+
+
+def by_dirichlet_over_clients(labels: Tensor, clients: int, alpha: float, generator: torch.Generator) -> list[Tensor]:
+    """Every class is spread over the clients by shares drawn from Dir(alpha, ..., alpha), as in the authors' code.
+
+    A client that has its equal part of all samples gets nothing of the classes that follow. The draw is repeated
+    until every client has ten samples; a partition with which that does not happen is refused.
+    """
+    if len(labels) >= clients * _LEAST_SHARE:
+        draws = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
+        members = [torch.nonzero(labels == label).squeeze(1).numpy() for label in labels.unique()]
+        for _ in range(_DRAWS):
+            shares = _spread_classes(members, clients, alpha, draws)
+            if shares and min(map(len, shares)) >= _LEAST_SHARE:
+                return [torch.from_numpy(np.sort(share)) for share in shares]
+    raise PlanError(
+        f"data_loader.settings.partition (dirichlet_over_clients, alpha {alpha:g}) cannot give {clients} clients at "
+        f"least {_LEAST_SHARE} of {len(labels)} samples each: use fewer clients or a larger alpha."
+    )
+
+
+def _spread_classes(
+    members: list[np.ndarray], clients: int, alpha: float, draws: np.random.Generator
+) -> list[np.ndarray] | None:
+    """One draw; None if a class would go only to clients that have enough."""
+    equal_part = sum(map(len, members)) / clients
+    shares = [np.zeros(0, dtype=np.int64) for _ in range(clients)]
+    for of_class in members:
+        q = draws.dirichlet(np.full(clients, alpha)) * [len(share) < equal_part for share in shares]
+        if not q.sum() > 0:
+            return None
+        ends = (np.cumsum(q / q.sum()) * len(of_class)).astype(np.int64)[:-1]
+        parts = np.split(draws.permutation(of_class), ends)
+        shares = [np.concatenate(both) for both in zip(shares, parts, strict=True)]
+    return shares
 
 
 def _draw_counts(q: Tensor, left: Tensor, size: int, generator: torch.Generator) -> Tensor:

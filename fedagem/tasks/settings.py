@@ -37,14 +37,27 @@ class TaskSettings(Settings):
 class PartitionSettings(Settings):
     """How the samples are spread over the clients."""
 
-    kind: Literal["classes", "dirichlet"] = "classes"
-    """A few classes for each client, or shares drawn from a Dirichlet distribution."""
+    kind: Literal["classes", "dirichlet", "dirichlet_over_clients"] = "classes"
+    """A few classes for each client; or a Dirichlet distribution over the classes for each client, with equally many
+    samples for all, as in the paper's text; or one over the clients for each class, with at least ten samples for all,
+    as in the authors' code."""
     classes_per_client: int = 2
     """Of `classes`: how many each client has."""
     alpha: float = Field(0.3, gt=0)
-    """Of `dirichlet`: the smaller, the more unequal the shares."""
+    """Of both `dirichlet` kinds: the smaller, the more unequal the shares."""
     scope: Literal["dataset", "task"] = "dataset"
     """Deal the whole data set once, of which each task then takes its classes; or deal the data of every task again."""
+
+
+class SurrogateSettings(Settings):
+    """Images without labels that stand for those of earlier tasks; each client has an equal share of them."""
+
+    dataset: str
+    """The data set, by its name in `fedagem/tasks/sources`; only its training images are used."""
+    root: str | None = None
+    """The folder of the data, absolute or within the data folder."""
+    dataset_settings: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the data set."""
 
 
 class StreamSettings(Settings):
@@ -79,6 +92,8 @@ class StreamSettings(Settings):
     asynchronous), for shorter experiments."""
     test_samples: int | None = Field(None, ge=1)
     """Keep at most so many test samples per task."""
+    surrogate: SurrogateSettings | None = None
+    """The unlabelled images that CFeD distils on: in the paper CIFAR-100 for CIFAR-10, and CIFAR-10 for CIFAR-100."""
 
     @model_validator(mode="after")
     def _fitting_scope(self) -> "StreamSettings":

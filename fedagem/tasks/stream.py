@@ -2,17 +2,21 @@
 
 import math
 from collections.abc import Iterator
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
 
-from fedagem.errors import PlanError
-from fedagem.learning.buffer import Batch
+from fedagem.errors import DataError, PlanError
+from fedagem.learning.buffer import FIRST, Batch
 from fedagem.seeding import derive_generator
-from fedagem.tasks.partition import by_classes, by_dirichlet
+from fedagem.tasks.partition import by_classes, by_dirichlet, by_dirichlet_over_clients
 from fedagem.tasks.settings import StreamSettings
 from fedagem.tasks.sources import Labelled, Source, load_source
 from fedagem.tasks.tasks import PermutedTasks, RotatedTasks, SequentialTasks, Tasks
+
+_CLIENTS_IN_MEMORY = 64
+"""Of how many clients the shares are remembered; those of others are found again when they are asked for."""
 
 
 class TaskStream:
@@ -22,7 +26,8 @@ class TaskStream:
         self.settings = settings
         self.source = source or load_source(settings.dataset, settings.root, settings.dataset_settings)
         self.tasks = self._make_tasks()
-        self._shares = self._deal()
+        self._dealt = self._deal()
+        self._shares = lru_cache(_CLIENTS_IN_MEMORY)(self._make_shares)
         self._test_members = [self._choose_test_samples(task) for task in range(self.tasks.count)]
 
     def client(self, rank: int) -> "ClientStream":
@@ -33,13 +38,32 @@ class TaskStream:
             )
         return ClientStream(self, rank)
 
+    def task_of(self, round_number: int) -> int:
+        """The task, or the period of asynchronous clients, that a round belongs to."""
+        return round_number // self.settings.rounds_per_task
+
     def share(self, rank: int, task: int) -> Tensor:
         """The positions of a client's training samples of a task within the data set."""
-        return self._shares[task][rank]
+        return self._shares(rank)[task]
 
     def test_members(self, task: int) -> Tensor:
         """The positions of a task's test samples within the data set."""
         return self._test_members[task]
+
+    @cached_property
+    def surrogate(self) -> Tensor | None:
+        """The plan's unlabelled images, read when they are first asked for; they must look like those of the tasks."""
+        wanted = self.settings.surrogate
+        if wanted is None:
+            return None
+        images = load_source(wanted.dataset, wanted.root, wanted.dataset_settings).train.x
+        own = self.source.train.x
+        if (images.shape[1:], images.dtype) != (own.shape[1:], own.dtype):
+            raise DataError(
+                f"data_loader.settings.surrogate ({wanted.dataset}) has samples of shape {tuple(images.shape[1:])}, "
+                f"but {self.settings.dataset} has {tuple(own.shape[1:])}: use a data set with samples of that shape."
+            )
+        return images
 
     def _make_tasks(self) -> Tasks:
         wanted, classes, seed = self.settings.tasks, self.source.classes, self.settings.seed
@@ -50,19 +74,23 @@ class TaskStream:
         return SequentialTasks(wanted.count, classes, wanted.curriculum)
 
     def _deal(self) -> list[list[Tensor]]:
-        """For every task every client's samples: from its share of the whole data set, or of the task's data alone."""
+        """Every client's share of the whole data set; or, if the data of each task is dealt alone, of every task's."""
         settings, labels = self.settings, self.source.train.y
-        members = [_having(labels, self.tasks.classes_of(task)) for task in range(self.tasks.count)]
         if settings.partition.scope == "dataset":
-            whole = self._partition(labels, settings.clients, derive_generator(settings.seed, "partition"))
-            dealt = [[part[torch.isin(part, of_task)] for part in whole] for of_task in members]
+            return [self._partition(labels, settings.clients, derive_generator(settings.seed, "partition"))]
+        tasks = range(self.tasks.count)
+        return [self._deal_task(task, _having(labels, self.tasks.classes_of(task))) for task in tasks]
+
+    def _make_shares(self, rank: int) -> list[Tensor]:
+        """A client's samples of every task, of those it was dealt."""
+        labels = self.source.train.y
+        if self.settings.partition.scope == "dataset":
+            dealt, classes = self._dealt[0][rank], map(self.tasks.classes_of, range(self.tasks.count))
+            shares = [dealt[_having(labels[dealt], of_task)] for of_task in classes]
         else:
-            dealt = [self._deal_task(task, of_task) for task, of_task in enumerate(members)]
-        limits = [self._limits([len(shares[rank]) for shares in dealt]) for rank in range(settings.clients)]
-        return [
-            [self._limited(share, limits[rank][task], rank) for rank, share in enumerate(shares)]
-            for task, shares in enumerate(dealt)
-        ]
+            shares = [of_task[rank] for of_task in self._dealt]
+        limits = self._limits([len(share) for share in shares])
+        return [self._limited(share, limit, rank) for share, limit in zip(shares, limits, strict=True)]
 
     def _limits(self, sizes: list[int]) -> list[int]:
         """How many samples of each task a client keeps of those it was dealt.
@@ -89,7 +117,8 @@ class TaskStream:
         partition = self.settings.partition
         if partition.kind == "classes":
             return by_classes(labels, clients, partition.classes_per_client, generator)
-        return by_dirichlet(labels, clients, partition.alpha, generator)
+        deal = by_dirichlet if partition.kind == "dirichlet" else by_dirichlet_over_clients
+        return deal(labels, clients, partition.alpha, generator)
 
     def _choose_test_samples(self, task: int) -> Tensor:
         members = _having(self.source.test.y, self.tasks.classes_of(task))
@@ -111,17 +140,37 @@ class ClientStream:
         self.rank = rank
         self._cached: tuple[int, Labelled] | None = None
 
-    def train_batches(self, round_number: int) -> Iterator[Batch]:
-        """E epochs over the client's data of the round, shuffled by the plan's seed; nothing if there is none."""
+    def train_batches(self, round_number: int, missed: int = 0) -> Iterator[Batch]:
+        """E epochs over the client's data of the round, shuffled by the plan's seed; nothing if there is none.
+
+        `first` says of each sample whether the client is given it for the first time: in the first epoch of its first
+        round in the task (or in the period, if boundaries are asynchronous). `missed` is how many rounds directly
+        before this one it did not train in.
+        """
         settings = self.stream.settings
-        data = self._data_of(round_number // settings.rounds_per_task)
+        period, round_of_period = divmod(round_number, settings.rounds_per_task)
+        data = self._data_of(period)
         if not len(data):
             return
         for epoch in range(settings.epochs):
             generator = derive_generator(settings.seed, "order", self.rank, round_number, epoch)
             for chosen in torch.randperm(len(data), generator=generator).split(settings.batch_size):
                 part = data[chosen]
-                yield {"x": part.x, "y": part.y}
+                first = torch.full((len(part),), round_of_period <= missed and epoch == 0)
+                yield {"x": part.x, "y": part.y, FIRST: first}
+
+    def surrogate(self) -> Batch | None:
+        """This client's share of the unlabelled images, dealt at random; None if the plan has none."""
+        images, settings = self.stream.surrogate, self.stream.settings
+        if images is None:
+            return None
+        order = torch.randperm(len(images), generator=derive_generator(settings.seed, "surrogate"))
+        return {"x": images[order[self.rank :: settings.clients]]}
+
+    def task_samples(self, period: int) -> Batch:
+        """All that the client trains on in a task, or in a period if boundaries are asynchronous."""
+        data = self._data_of(period)
+        return {"x": data.x, "y": data.y}
 
     def test_sets(self) -> Iterator[Labelled]:
         """This client's part of the test data of every task; the parts of all clients make the whole."""

@@ -1,6 +1,7 @@
 """What distinguishes one task of a sequence from the next."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,6 +14,9 @@ from fedagem.seeding import derive_generator
 
 class Tasks(ABC):
     """A sequence of tasks made of one data set: which classes a task has, and how it changes the inputs."""
+
+    sequential: ClassVar[bool] = False
+    """Whether every task brings new classes; if not, only the domain changes."""
 
     def __init__(self, count: int, classes: int) -> None:
         self.count = count
@@ -57,6 +61,8 @@ class SequentialTasks(Tasks):
 
     Curriculum 0 takes the groups in order; every other number is another fixed order, for all seeds.
     """
+
+    sequential = True
 
     def __init__(self, count: int, classes: int, curriculum: int = 0) -> None:
         super().__init__(count, classes)

@@ -1,16 +1,21 @@
-"""CIFAR-10 and CIFAR-100, through torchvision or from a pack of JPEG images."""
+"""CIFAR-10 and CIFAR-100, through torchvision or from a pack of encoded images."""
 
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
 
 from fedagem.errors import DataError
-from fedagem.tasks.sources.fetching import fetching_into
+from fedagem.tasks.sources.decoded import decoded_once
+from fedagem.tasks.sources.fetching import through_torchvision
 from fedagem.tasks.sources.image_files import decode_all
 from fedagem.tasks.sources.labelled import Labelled, Source
+
+_BYTES = ("images", "jpeg")
+"""What a pack may call the bytes of its images; they say themselves whether they are WebP, JPEG or PNG."""
 
 
 def cifar10(root: Path) -> Source:
@@ -47,26 +52,27 @@ def _missing(root: Path, name: str, archive: str) -> list[Path]:
 
 
 def _cifar(root: Path, name: str, archive: str, classes: int) -> Source:
-    if (root / "train.npz").exists():
-        train, test = (_read_pack(root / f"{split}.npz", classes) for split in ("train", "test"))
-    else:
-        train, test = _through_torchvision(root, name, archive)
-    return Source(train, test, classes)
+    packs = [root / f"{split}.npz" for split in ("train", "test")]
+    if not packs[0].exists():
+        return Source(*_through_torchvision(root, name, archive), classes)
+    if not packs[1].exists():
+        raise DataError(f"{packs[1]} does not exist: a pack consists of train.npz and test.npz.")
+
+    def decode() -> Source:
+        train, test = (_read_pack(pack, classes) for pack in packs)
+        return Source(train, test, classes)
+
+    return decoded_once(name.lower(), root, packs, decode)
 
 
 def _through_torchvision(root: Path, name: str, archive: str) -> tuple[Labelled, Labelled]:
     from torchvision import datasets
 
-    data_set = getattr(datasets, name)
-    try:
-        with fetching_into(root):
-            parts = [data_set(str(root), train=train, download=True) for train in (True, False)]
-    except (RuntimeError, OSError) as problem:
-        reason = " ".join(str(problem).split())
-        raise DataError(
-            f"{name} is not in {root} and could not be fetched ({reason}): put {archive} (or a pack, train.npz and "
-            "test.npz) there, or set data_loader.settings.root to the folder that has it."
-        ) from problem
+    advice = (
+        f"put {archive} (or a pack, train.npz and test.npz) there, or set data_loader.settings.root to the folder that "
+        "has it."
+    )
+    parts = through_torchvision(getattr(datasets, name), root, advice)
     train, test = (
         Labelled(torch.from_numpy(part.data).permute(0, 3, 1, 2).contiguous(), torch.tensor(part.targets))
         for part in parts
@@ -75,12 +81,13 @@ def _through_torchvision(root: Path, name: str, archive: str) -> tuple[Labelled,
 
 
 def _read_pack(path: Path, classes: int) -> Labelled:
-    """A pack: `jpeg`, the bytes of all images, image i from `offsets[i]` to `offsets[i + 1]`, and `labels`."""
+    """A pack: the bytes of all images (`images` or `jpeg`), of image i from `offsets[i]` on, and `labels`."""
     try:
         with np.load(path) as pack:
-            content, offsets, labels = (np.asarray(pack[key]) for key in ("jpeg", "offsets", "labels"))
-    except (OSError, ValueError, KeyError) as problem:
-        raise DataError(f"{path} is not a pack of JPEG images (jpeg, offsets, labels): {problem}.") from problem
+            key = next((key for key in _BYTES if key in pack), _BYTES[0])
+            content, offsets, labels = (np.asarray(pack[name]) for name in (key, "offsets", "labels"))
+    except (OSError, ValueError, KeyError, BadZipFile) as problem:
+        raise DataError(f"{path} is not a pack of images (images or jpeg, offsets, labels): {problem}.") from problem
     if (
         len(offsets) != len(labels) + 1
         or offsets[-1] != len(content)

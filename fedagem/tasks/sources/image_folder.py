@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from fedagem.errors import DataError
+from fedagem.tasks.sources.decoded import decoded_once
 from fedagem.tasks.sources.image_files import decode_all
 from fedagem.tasks.sources.labelled import Labelled, Source
 
@@ -20,18 +21,26 @@ def image_folder(root: Path, size: int | None = None) -> Source:
     if not names:
         raise DataError(f"{root / 'train'} has no folders: every class needs one, with its images.")
     labels = {name: label for label, name in enumerate(names)}
-    parts = []
+    found = {}
     for split in ("train", "test"):
         try:
-            found = make_dataset(str(root / split), labels, IMG_EXTENSIONS)
+            found[split] = make_dataset(str(root / split), labels, IMG_EXTENSIONS)
         except FileNotFoundError as problem:
             raise DataError(f"{root / split} lacks images of some classes: {problem}.") from problem
-        images = decode_all(((path, Path(path).read_bytes()) for path, _ in found), size)
-        parts.append(Labelled(images, torch.tensor([label for _, label in found])))
-    train, test = parts
-    return Source(train, test, classes=len(names))
+
+    def decode() -> Source:
+        train, test = (_labelled(found[split], size) for split in ("train", "test"))
+        return Source(train, test, classes=len(names))
+
+    files = [Path(path) for split in found.values() for path, _ in split]
+    return decoded_once(f"image_folder-{size or 'original'}", root, files, decode)
 
 
 def missing_images(root: Path, **_: object) -> list[Path]:
     """What a folder of images lacks."""
     return [root / split for split in ("train", "test") if not (root / split).is_dir()]
+
+
+def _labelled(found: list[tuple[str, int]], size: int | None) -> Labelled:
+    images = decode_all(((path, Path(path).read_bytes()) for path, _ in found), size)
+    return Labelled(images, torch.tensor([label for _, label in found]))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fedagem.errors import DataError
-from fedagem.tasks.sources.fetching import fetching_into
+from fedagem.tasks.sources.fetching import through_torchvision
 from fedagem.tasks.sources.labelled import Labelled, Source
 
 _ORIGINALS = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
@@ -49,15 +49,11 @@ def _unpack(path: Path) -> Tensor:
 def _through_torchvision(root: Path) -> list[Tensor]:
     from torchvision.datasets import MNIST
 
-    try:
-        with fetching_into(root):
-            parts = [MNIST(str(root), train=train, download=True) for train in (True, False)]
-    except (RuntimeError, OSError) as problem:
-        reason = " ".join(str(problem).split())
-        raise DataError(
-            f"MNIST is not in {root} and could not be fetched ({reason}): put the four original .gz files into "
-            f"{root / 'MNIST' / 'raw'}, or set data_loader.settings.root to the folder that has them."
-        ) from problem
+    advice = (
+        f"put the four original .gz files into {root / 'MNIST' / 'raw'}, or set data_loader.settings.root to the "
+        "folder that has them."
+    )
+    parts = through_torchvision(MNIST, root, advice)
     return [values for part in parts for values in (part.data, part.targets)]
 
 

@@ -2,11 +2,13 @@
 
 import tarfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from fedagem.errors import DataError
+from fedagem.tasks.sources.decoded import decoded_once
 from fedagem.tasks.sources.image_files import decode_all
 from fedagem.tasks.sources.labelled import Labelled, Source
 
@@ -15,7 +17,28 @@ Files = dict[str, bytes]
 
 
 def tiny_imagenet(root: Path) -> Source:
-    """200 classes of 64 x 64 images; `root` is the folder `tiny-imagenet-200`, one that holds it, or a tar of it."""
+    """200 classes of 64 x 64 images; `root` is the folder `tiny-imagenet-200`, one that holds it, or a tar of it.
+
+    A tar is read as it is: unpacked, it would be 110,000 small files.
+    """
+    if not root.exists():
+        raise DataError(
+            f"{root} does not exist: put Tiny-ImageNet there (the folder tiny-imagenet-200), or name a tar of it with "
+            "--set data_loader.settings.root=tiny-imagenet-200.tar (a path within the data folder, or an absolute one)."
+        )
+    files = sorted(_wanted(_folder_of(root))) if root.is_dir() else [root]
+    return decoded_once("tiny_imagenet", root, files, partial(_decode, root))
+
+
+def missing_tiny_imagenet(root: Path, **_: object) -> list[Path]:
+    """What Tiny-ImageNet lacks in `root`; a tar file is taken to be whole."""
+    if root.is_file():
+        return []
+    folder = _folder_of(root)
+    return [path for path in (folder / "wnids.txt", folder / "train", folder / "val") if not path.exists()]
+
+
+def _decode(root: Path) -> Source:
     files = _files_of(root)
     try:
         classes = files["wnids.txt"].decode().split()
@@ -32,14 +55,6 @@ def tiny_imagenet(root: Path) -> Source:
     return Source(train, test, classes=len(classes))
 
 
-def missing_tiny_imagenet(root: Path, **_: object) -> list[Path]:
-    """What Tiny-ImageNet lacks in `root`; a tar file is taken to be whole."""
-    if root.is_file():
-        return []
-    folder = _folder_of(root)
-    return [path for path in (folder / "wnids.txt", folder / "train", folder / "val") if not path.exists()]
-
-
 def _labelled(root: Path, files: Files, members: list[tuple[str, int]]) -> Labelled:
     missing = [path for path, _ in members if path not in files]
     if missing or not members:
@@ -52,11 +67,6 @@ def _files_of(root: Path) -> Files:
     if root.is_dir():
         folder = _folder_of(root)
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in _wanted(folder)}
-    if not root.exists():
-        raise DataError(
-            f"{root} does not exist: put Tiny-ImageNet there (the folder tiny-imagenet-200), or name a tar of it with "
-            "--set data_loader.settings.root=tiny-imagenet-200.tar (a path within the data folder, or an absolute one)."
-        )
     try:
         with tarfile.open(root) as archive:
             return {

@@ -2,16 +2,22 @@
 
 import gzip
 import io
+import struct
+import subprocess
+import sys
 import tarfile
+from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 import torch
 from torchvision.io import encode_jpeg, encode_png
 
 from fedagem.errors import DataError, PlanError
-from fedagem.tasks.data_folder import resolve_root
+from fedagem.tasks.data_folder import one_process_at_a_time, resolve_root
 from fedagem.tasks.sources import SOURCES, load_source, missing_files
+from tests.support.waiting import wait_for, waits_for_a_lock
 
 COLOURS = {"red": (250, 5, 5), "green": (5, 250, 5), "blue": (5, 5, 250)}
 
@@ -109,6 +115,35 @@ def test_mnist_that_cannot_be_fetched_leaves_only_what_was_there(tmp_path, monke
     assert [path.name for path in (tmp_path / "mnist").iterdir()] == ["mine"]
 
 
+FETCHING = """
+import sys
+import torchvision.datasets.utils
+from fedagem.tasks.sources import load_source
+torchvision.datasets.utils._urlretrieve = lambda url, *_: sys.exit("it fetched")
+assert len(load_source("mnist", sys.argv[1]).train) == 3
+"""
+
+
+def test_processes_that_start_together_fetch_once(tmp_path):
+    """While one downloads, the others wait, and then find what it has put there."""
+    root = tmp_path / "mnist"
+    with one_process_at_a_time(root):
+        other = subprocess.Popen([sys.executable, "-c", FETCHING, str(root)], stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: waits_for_a_lock(other.pid) or other.poll() is not None)
+        assert other.poll() is None, other.communicate()[1]
+        unpacked_mnist(root / "MNIST" / "raw")
+    assert other.communicate(timeout=60)[1] == ""
+    assert other.returncode == 0
+
+
+def unpacked_mnist(raw):
+    """A very small MNIST as torchvision unpacks it."""
+    raw.mkdir(parents=True)
+    for part in ("train", "t10k"):
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 2051, 3, 28, 28) + bytes(3 * 784))
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 2049, 3) + bytes([7, 0, 9]))
+
+
 def test_data_counts_as_there_only_with_the_files_that_are_read(folder, tmp_path_factory):
     empty = tmp_path_factory.mktemp("empty")
     for name in SOURCES:
@@ -131,20 +166,40 @@ def test_a_source_refuses_settings_it_does_not_have(folder):
         load_source("image_folder", str(folder), {"sise": 3})
 
 
-def write_pack(path, labels, offsets_off=0):
-    images = [jpeg(list(COLOURS.values())[label % 3], 32) for label in labels]
+def webp(colour, size=8):
+    return cv2.imencode(".webp", plain(colour, size).flip(0).permute(1, 2, 0).numpy())[1].tobytes()
+
+
+def write_pack(path, labels, offsets_off=0, key="jpeg", encode=jpeg, **others):
+    images = [encode(list(COLOURS.values())[label % 3], 32) for label in labels]
     offsets = np.cumsum([0, *(len(image) for image in images)]) + offsets_off
-    content = np.frombuffer(b"".join(images), dtype=np.uint8)
-    np.savez(path, jpeg=content, offsets=offsets, labels=np.array(labels), classes=np.array(["a"] * 10))
+    arrays: dict[str, Any] = {key: np.frombuffer(b"".join(images), dtype=np.uint8), **others}
+    np.savez(path, offsets=offsets, labels=np.array(labels, dtype=np.uint8), classes=np.array(["a"] * 10), **arrays)
 
 
-def test_a_pack_of_jpeg_images_is_read(tmp_path):
-    write_pack(tmp_path / "train.npz", [0, 1, 2, 2])
-    write_pack(tmp_path / "test.npz", [2, 1])
+@pytest.mark.parametrize("key", ["jpeg", "images"])
+@pytest.mark.parametrize("encode", [jpeg, webp])
+def test_a_pack_of_encoded_images_is_read(tmp_path, key, encode):
+    write_pack(tmp_path / "train.npz", [0, 1, 2, 2], key=key, encode=encode, coarse_labels=np.array([7, 7, 7, 7]))
+    write_pack(tmp_path / "test.npz", [2, 1], key=key, encode=encode)
     source = load_source("cifar10", str(tmp_path))
     assert source.train.y.tolist() == [0, 1, 2, 2]
+    assert source.train.y.dtype == torch.int64
     assert source.train.x.shape == (4, 3, 32, 32)
     assert_has_colours(source.train, list(COLOURS))
+
+
+def test_half_a_pack_is_refused(tmp_path):
+    write_pack(tmp_path / "train.npz", [0, 1])
+    with pytest.raises(DataError, match=r"test\.npz does not exist: a pack consists of train\.npz and test\.npz"):
+        load_source("cifar10", str(tmp_path))
+
+
+def test_a_pack_without_images_is_refused(tmp_path):
+    write_pack(tmp_path / "train.npz", [0, 1], key="pixels")
+    write_pack(tmp_path / "test.npz", [0, 1])
+    with pytest.raises(DataError, match=r"train\.npz is not a pack of images \(images or jpeg, offsets, labels\)"):
+        load_source("cifar10", str(tmp_path))
 
 
 @pytest.mark.parametrize(("labels", "offsets_off"), [([0, 1], 5), ([0, 10], 0)])
@@ -155,8 +210,11 @@ def test_a_damaged_pack_is_refused(tmp_path, labels, offsets_off):
         load_source("cifar10", str(tmp_path))
 
 
-def test_a_file_that_is_no_pack_is_refused(tmp_path):
-    (tmp_path / "train.npz").write_bytes(b"PK but not a zip")
+@pytest.mark.parametrize("damage", [lambda _: b"PK but not a zip", lambda whole: whole[:-50]])
+def test_a_file_that_is_no_pack_is_refused(tmp_path, damage):
+    for split in ("train", "test"):
+        write_pack(tmp_path / f"{split}.npz", [0])
+    (tmp_path / "train.npz").write_bytes(damage((tmp_path / "train.npz").read_bytes()))
     with pytest.raises(DataError, match=r"train\.npz is not a pack"):
         load_source("cifar10", str(tmp_path))
 
@@ -264,3 +322,12 @@ def test_real_cifar_10_from_its_pack(data_pack):
     assert source.test.y.bincount().tolist() == [1000] * 10
     mean = source.train.x[::10].float().mean(dim=(0, 2, 3)) / 255
     assert mean.tolist() == pytest.approx([0.491, 0.482, 0.447], abs=0.005)
+
+
+def test_real_cifar_100_from_its_pack(data_pack):
+    source = load_source("cifar100", str(data_pack("cifar100")))
+    assert (source.train.x.shape, source.test.x.shape) == ((50000, 3, 32, 32), (10000, 3, 32, 32))
+    assert source.train.y.bincount().tolist() == [500] * 100
+    assert source.test.y.bincount().tolist() == [100] * 100
+    mean = source.train.x[::10].float().mean(dim=(0, 2, 3)) / 255
+    assert mean.tolist() == pytest.approx([0.507, 0.487, 0.441], abs=0.005)

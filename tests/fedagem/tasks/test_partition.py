@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fedagem.errors import PlanError
-from fedagem.tasks.partition import by_classes, by_dirichlet
+from fedagem.tasks.partition import by_classes, by_dirichlet, by_dirichlet_over_clients
 
 
 def generator(seed=0):
@@ -55,6 +55,43 @@ def test_a_dirichlet_partition_loses_nothing_and_is_even(labels, clients, alpha,
     assert max(sizes) - min(sizes) <= 1
 
 
+@settings(max_examples=60, deadline=None)
+@given(labels=label_lists, clients=st.integers(1, 12), alpha=st.floats(0.05, 100), seed=st.integers(0, 99))
+def test_classes_spread_over_clients_lose_nothing_and_leave_nobody_with_less_than_ten(labels, clients, alpha, seed):
+    if len(labels) < 10 * clients:
+        with pytest.raises(PlanError, match=f"cannot give {clients} clients at least 10 of {len(labels)} samples each"):
+            by_dirichlet_over_clients(labels, clients, alpha, generator(seed))
+        return
+    try:
+        shares = by_dirichlet_over_clients(labels, clients, alpha, generator(seed))
+    except PlanError:  # a thousand draws do not always find one
+        assume(False)
+    assert_covers(shares, labels)
+    assert len(shares) == clients
+    assert min(len(share) for share in shares) >= 10
+
+
+def test_classes_spread_over_clients_are_skewed_as_the_shares_of_a_dirichlet_distribution():
+    """The first class is dealt as Dir(alpha, ..., alpha) says: mean 1/K, variance (1/K)(1 - 1/K) / (alpha K + 1)."""
+    labels = torch.zeros(20_000, dtype=torch.int64)
+    shares = [
+        len(share) / len(labels)
+        for seed in range(40)
+        for share in by_dirichlet_over_clients(labels, 5, 1.0, generator(seed))
+    ]
+    assert sum(shares) / len(shares) == pytest.approx(1 / 5)
+    variance = sum((share - 1 / 5) ** 2 for share in shares) / len(shares)
+    assert variance == pytest.approx((1 / 5) * (4 / 5) / 6, rel=0.25)
+
+
+def test_a_client_with_its_equal_part_gets_nothing_of_later_classes():
+    labels = torch.arange(2).repeat_interleave(1000)
+    for seed in range(20):
+        for share in by_dirichlet_over_clients(labels, 4, 0.3, generator(seed)):
+            of_first, of_second = torch.bincount(labels[share], minlength=2).tolist()
+            assert of_first < 500 or of_second == 0
+
+
 def heterogeneity(labels, shares, classes):
     """Mean total variation between a client's class mixture and that of the whole."""
     whole = torch.bincount(labels, minlength=classes) / len(labels)
@@ -74,7 +111,14 @@ def test_a_smaller_alpha_is_more_heterogeneous():
     assert spread[3] < 0.15
 
 
-@pytest.mark.parametrize("deal", [lambda y, g: by_classes(y, 4, 3, g), lambda y, g: by_dirichlet(y, 4, 0.3, g)])
+@pytest.mark.parametrize(
+    "deal",
+    [
+        lambda y, g: by_classes(y, 4, 3, g),
+        lambda y, g: by_dirichlet(y, 4, 0.3, g),
+        lambda y, g: by_dirichlet_over_clients(y, 4, 0.3, g),
+    ],
+)
 def test_the_seed_decides(deal):
     labels = torch.arange(6).repeat(20)
     first, again, other = (deal(labels, generator(seed)) for seed in (1, 1, 2))

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torchvision.io import encode_png
 
 from fedagem.errors import DataError, PlanError
 from fedagem.settings import parse_settings
@@ -146,6 +147,97 @@ def test_digits_are_real_pictures_that_need_no_download():
     assert torch.bincount(source.test.y).min() > 20
 
 
+def test_the_digits_are_those_of_scikit_learn():
+    from sklearn.datasets import load_digits
+
+    bunch, source = load_digits(), load_source("digits")
+    held_out = torch.arange(len(bunch.target)) % 5 == 4
+    assert torch.equal(source.test.y, torch.from_numpy(bunch.target)[held_out])
+    small = torch.from_numpy(bunch.images).float().unsqueeze(1) / 16
+    large = torch.nn.functional.interpolate(small, size=(28, 28), mode="bilinear", align_corners=False)
+    assert torch.equal(source.train.x, (large * 255).round().to(torch.uint8)[~held_out])
+
+
+def firsts(client, round_number, **missed):
+    """How many samples of each epoch the client is given for the first time."""
+    flags = torch.cat([batch["first"] for batch in client.train_batches(round_number, **missed)])
+    assert flags.dtype == torch.bool
+    return [int(epoch.sum()) for epoch in flags.chunk(2)]
+
+
+@pytest.mark.parametrize("asynchronous", [None, 20])
+def test_a_sample_is_new_in_the_first_epoch_of_the_first_round_of_its_task(asynchronous):
+    client = stream(epochs=2, asynchronous_samples=asynchronous, partition={"kind": "dirichlet"}).client(0)
+    size = asynchronous or 40
+    assert [firsts(client, number) for number in range(4)] == [[size, 0], [0, 0], [size, 0], [0, 0]]
+
+
+def test_to_a_client_that_has_missed_rounds_a_sample_is_new_in_its_first_round_of_the_task():
+    client = stream(epochs=2, rounds_per_task=4).client(0)
+    assert firsts(client, 6, missed=2) == [40, 0], "it last trained in round 3"
+    assert firsts(client, 6, missed=1) == [0, 0], "it trained in round 4"
+    assert firsts(client, 2, missed=2) == [40, 0], "it has never trained"
+
+
+def test_the_samples_of_a_task_are_those_of_its_rounds():
+    whole = stream(tasks={"kind": "permuted", "count": 3})
+    assert [whole.task_of(number) for number in range(6)] == [0, 0, 1, 1, 2, 2]
+    for task in range(3):
+        samples = whole.client(2).task_samples(task)
+        batches = list(whole.client(2).train_batches(2 * task + 1))
+        x, y = (torch.cat([batch[name] for batch in batches]) for name in ("x", "y"))
+        assert set(samples) == {"x", "y"}
+        assert rows(samples["x"], samples["y"]) == rows(x, y)
+
+
+def test_only_groups_of_classes_are_sequential():
+    kinds = ("rotated", "permuted", "sequential")
+    assert [stream(tasks={"kind": kind, "count": 2}).tasks.sequential for kind in kinds] == [False, False, True]
+
+
+def test_surrogate_images_are_dealt_to_all_clients_without_labels(tmp_path):
+    write_images(tmp_path, size=8)
+    wanted = {"dataset": "image_folder", "root": str(tmp_path)}
+    train, test = (
+        Labelled(part.x.expand(-1, 3, -1, -1), part.y) for part in (small_source().train, small_source().test)
+    )
+    own = Source(train, test, classes=10)
+
+    def shares_of(**changes):
+        whole = TaskStream(settings(surrogate=wanted, **changes), own)
+        shares = [whole.client(rank).surrogate() or {} for rank in range(5)]
+        assert all(set(share) == {"x"} for share in shares)
+        return [share["x"] for share in shares]
+
+    shares = shares_of()
+    assert [len(share) for share in shares] == [3, 3, 2, 2, 2]
+    shades = [int(image[0, 0, 0]) for share in shares for image in share]
+    assert sorted(shades) == list(range(12)), "all of them, each once"
+    assert shades != sorted(shades), "shuffled"
+    assert all(torch.equal(one, other) for one, other in zip(shares, shares_of(), strict=True))
+    assert not torch.equal(torch.cat(shares_of(seed=1)), torch.cat(shares))
+
+
+def test_without_surrogate_images_there_are_none():
+    assert stream().client(0).surrogate() is None
+
+
+def test_surrogate_images_of_another_shape_are_refused(tmp_path):
+    write_images(tmp_path, size=9)
+    whole = stream(surrogate={"dataset": "image_folder", "root": str(tmp_path)})
+    with pytest.raises(DataError, match=r"surrogate \(image_folder\) has samples of shape \(3, 9, 9\), but digits has"):
+        whole.client(0).surrogate()
+
+
+def write_images(root, size):
+    """Twelve training images, each of one shade, and one for testing."""
+    for split, count in (("train", 12), ("test", 1)):
+        (root / split / "shades").mkdir(parents=True)
+        for shade in range(count):
+            image = torch.full((3, size, size), shade, dtype=torch.uint8)
+            (root / split / "shades" / f"{shade:02}.png").write_bytes(encode_png(image).numpy().tobytes())
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -156,6 +248,11 @@ def test_digits_are_real_pictures_that_need_no_download():
         ({"tasks": {"kind": "rotated", "count": 0}}, r"tasks\.count must be at least 1"),
         ({"partition": {"kind": "dirichlet", "alpha": 0}}, r"alpha must be positive"),
         ({"clients": 2}, r"2 clients with 2 classes each cannot share 10 classes"),
+        (
+            {"partition": {"kind": "dirichlet_over_clients"}, "clients": 30},
+            r"30 clients at least 10 of 200 samples each",
+        ),
+        ({"surrogate": {"root": "cifar10"}}, r"data_loader\.settings\.surrogate\.dataset is missing"),
         ({"partition": {"classes_per_client": 11}}, r"5 clients with 11 classes each cannot share"),
         ({"partition": {"classes_per_client": 0}}, r"5 clients with 0 classes each cannot share"),
         ({"partition": {"classes_per_client": -2}}, r"5 clients with -2 classes each cannot share"),
