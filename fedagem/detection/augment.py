@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -37,7 +39,7 @@ class Augmentation(Settings):
         changed = dict(batch)
         images = len(batch["x"])
         if self.flip > 0:
-            mirrored = torch.rand(images, generator=generator) < self.flip
+            mirrored = (torch.rand(images, generator=generator) < self.flip).to(batch["x"].device)
             changed = mirror(changed, mirrored, anchors)
         pixels = changed["x"].float()
         if self.zoom > 0 and "logits" not in batch:
@@ -48,13 +50,13 @@ class Augmentation(Settings):
         return changed
 
     def _zoomed(self, pixels: Tensor, boxes: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        random = 2 * torch.rand((len(pixels), 3), generator=generator) - 1
-        scale = torch.exp(random[:, :1] * torch.log1p(torch.tensor(self.zoom)))
+        random = (2 * torch.rand((len(pixels), 3), generator=generator) - 1).to(pixels.device)
+        scale = torch.exp(random[:, :1] * math.log1p(self.zoom))
         shift = random[:, 1:] * self.zoom / 2
         # The sampling grid maps output to input, in coordinates from -1 to 1; boxes go the other way.
         height, width = pixels.shape[-2:]
-        across = (_pixel_centres(width)[None] - 2 * shift[:, :1]) / scale
-        down = (_pixel_centres(height)[None] - 2 * shift[:, 1:]) / scale
+        across = (_pixel_centres(width, pixels.device)[None] - 2 * shift[:, :1]) / scale
+        down = (_pixel_centres(height, pixels.device)[None] - 2 * shift[:, 1:]) / scale
         grid = torch.stack(torch.broadcast_tensors(across[:, None, :], down[:, :, None]), dim=-1)
         zoomed = functional.grid_sample(pixels - GREY, grid, align_corners=False) + GREY
         return zoomed, _zoom_boxes(boxes, scale, shift)
@@ -64,14 +66,15 @@ class Augmentation(Settings):
         factors = 1 + self.colour * (2 * torch.rand((len(pixels), 3, 1, 1), generator=generator) - 1)
         brightness, contrast, saturation = factors.unbind(dim=1)
         to_grey = torch.tensor(LUMA).expand(3, 3)
-        matrix = brightness * contrast * (saturation * torch.eye(3) + (1 - saturation) * to_grey)
+        matrix = (brightness * contrast * (saturation * torch.eye(3) + (1 - saturation) * to_grey)).to(pixels.device)
+        contrast = contrast.to(pixels.device)
         constant = GREY * (1 - contrast)
         flat = torch.baddbmm(constant, matrix, pixels.flatten(2))
         return flat.view_as(pixels)
 
 
-def _pixel_centres(pixels: int) -> Tensor:
-    return (2 * torch.arange(pixels, dtype=torch.float32)).add_(1).div_(pixels).sub_(1)
+def _pixel_centres(pixels: int, device: torch.device) -> Tensor:
+    return (2 * torch.arange(pixels, dtype=torch.float32, device=device)).add_(1).div_(pixels).sub_(1)
 
 
 def mirror(batch: dict[str, Tensor], chosen: Tensor, anchors: int) -> dict[str, Tensor]:

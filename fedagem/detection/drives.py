@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +23,16 @@ def find_drives(path: str) -> list[Path]:
 
 
 class SnippetFrames:
-    """The frames of one snippet, labelled for a model: boxes of classes that it does not know are left out."""
+    """The frames of one snippet, labelled for a model: boxes of classes that it does not know are left out.
 
-    def __init__(self, directory: Path, classes: Sequence[str] | None = None) -> None:
+    `aliases` says which class of the model a class of the snippet is.
+    """
+
+    def __init__(
+        self, directory: Path, classes: Sequence[str] | None = None, aliases: Mapping[str, str] | None = None
+    ) -> None:
         try:
-            self._source = SnippetSource([directory])
+            self._source = SnippetSource([directory], aliases=aliases or {})
         except SnippetError as error:
             raise DataError(str(error)) from error
         self.directory = directory

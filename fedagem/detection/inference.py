@@ -11,12 +11,12 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from fedagem.detection.objective import DetectionObjective
-from fedagem.detection.precision import DetectionEvaluator, DetectionScores
+from fedagem.detection.objective import FrameObjective
+from fedagem.detection.precision import DetectionEvaluator, ScoredFrames
 from fedagem.detection.samples import LabelledFrame, frame_size, make_batch
+from models.detections import Detections
+from models.detector import Detector
 from models.letterbox import Letterbox
-from models.tiny_yolo import TinyYolo
-from models.yolo_decode import Detections, detect
 
 AnyFrame = TypeVar("AnyFrame", bound=LabelledFrame)
 
@@ -34,11 +34,11 @@ class ScoringBatch:
 
 
 @dataclass(frozen=True)
-class DomainScores:
-    """Scores over all frames, and for each domain (city, highway, a town) on its own."""
+class ScoredDomains:
+    """All frames, and those of each domain (city, highway, a town) on their own."""
 
-    overall: DetectionScores
-    domains: dict[str, DetectionScores]
+    overall: ScoredFrames
+    domains: dict[str, ScoredFrames]
 
 
 @dataclass
@@ -82,15 +82,15 @@ def same_size_groups(frames: Iterable[AnyFrame], size: int) -> Iterator[list[Any
 
 
 def score(
-    model: TinyYolo,
-    objective: DetectionObjective,
+    model: Detector,
+    objective: FrameObjective,
     batches: Iterable[ScoringBatch],
     watch: Stopwatch | None = None,
-) -> DomainScores:
-    """Mean average precision of a model on annotated frames whose labels index the model's classes."""
+    *,
+    least_objects: int = 1,
+) -> ScoredDomains:
+    """Run a model over annotated frames whose labels index its classes, and compare what it detects with the truth."""
     watch = watch or Stopwatch()
-    anchors = torch.tensor(objective.anchors)
-    overall = DetectionEvaluator(model.config.classes, objective.min_size)
     domains: dict[str, DetectionEvaluator] = {}
     model.eval()
     now = watch.clock()
@@ -99,26 +99,23 @@ def score(
         with torch.inference_mode():
             head = objective.logits(model, part.batch)
         now = watch.add("inference", now)
-        found = detect(head, anchors, confidence=RANKED_CONFIDENCE, overlap=objective.thresholds.overlap)
+        found = objective.detections(head, RANKED_CONFIDENCE)
         if part.domain not in domains:
-            domains[part.domain] = DetectionEvaluator(model.config.classes, objective.min_size)
-        for evaluator in (overall, domains[part.domain]):
-            evaluator.add(found, part.batch["boxes"], part.letterbox)
+            domains[part.domain] = DetectionEvaluator(model.classes, objective.min_size, least_objects)
+        domains[part.domain].add(found, part.batch["boxes"], part.letterbox)
         now = watch.add("evaluation", now)
-    total = overall.scores()
-    parts = {name: part.scores() for name, part in domains.items()} if len(domains) > 1 else {}
+    together = DetectionEvaluator(model.classes, objective.min_size, least_objects).joined(domains.values())
+    scored = ScoredDomains(together.scored(), {name: part.scored() for name, part in domains.items()})
     watch.add("evaluation", now)
-    return DomainScores(total, parts or dict.fromkeys(domains, total))
+    return scored
 
 
-def detect_in_frames(
-    model: TinyYolo, objective: DetectionObjective, frames: Sequence[LabelledFrame]
-) -> list[Detections]:
+def detect_in_frames(model: Detector, objective: FrameObjective, frames: Sequence[LabelledFrame]) -> list[Detections]:
     """Detections of frames of one size at the objective's thresholds, per frame, boxes in the frame's pixels."""
-    letterbox = Letterbox(frame_size(frames[0]), model.config.input_size)
+    letterbox = Letterbox(frame_size(frames[0]), model.input_size)
     model.eval()
     with torch.inference_mode():
-        found = objective.detections(objective.logits(model, make_batch(frames, model.config.input_size, max_boxes=0)))
+        found = objective.detections(objective.logits(model, make_batch(frames, model.input_size, max_boxes=0)))
     boxes = letterbox.clip(letterbox.to_frame(found.boxes))
     return [
         Detections(found.image[mine], boxes[mine], found.scores[mine], found.labels[mine])

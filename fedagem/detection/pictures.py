@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedagem.detection.judging import JudgedFrame
+
 Image = NDArray[np.uint8]
 
 COLOURS = (
@@ -21,6 +23,8 @@ COLOURS = (
     (77, 182, 172),
     (229, 115, 115),
 )
+HIT, MISSED, ALARM = (0, 158, 115), (255, 77, 45), (255, 221, 51)
+"""Green, red and yellow, which colour-blind people can tell apart by their brightness."""
 CAPTION_HEIGHT = 22
 
 
@@ -40,6 +44,19 @@ def draw_boxes(
         top = y1 if y1 >= height + 6 else min(y2 + height + 6, drawn.shape[0] - 1)
         cv2.rectangle(drawn, (x1, top - height - 5), (x1 + width + 4, top), colour, cv2.FILLED)
         cv2.putText(drawn, name, (x1 + 2, top - 4), cv2.FONT_HERSHEY_SIMPLEX, 0.4, (0, 0, 0), 1, cv2.LINE_AA)
+    return drawn
+
+
+def draw_judged(image: Image, judged: JudgedFrame, classes: Sequence[str], scale: int = 2) -> Image:
+    """A larger copy of an RGB frame with hits, missed objects and false alarms in their colours, errors with names."""
+    drawn: Image = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)  # type: ignore[assignment]
+    for part, colour, named in ((judged.hits, HIT, False), (judged.alarms, ALARM, True), (judged.missed, MISSED, True)):
+        for corners, label in zip((part.boxes * scale).round().int().tolist(), part.labels.tolist(), strict=True):
+            x1, y1, x2, y2 = corners
+            cv2.rectangle(drawn, (x1, y1), (x2, y2), colour, 2)
+            if named:
+                place = (x1, y1 - 4 if y1 > 14 else y2 + 12)
+                cv2.putText(drawn, classes[label], place, cv2.FONT_HERSHEY_SIMPLEX, 0.4, colour, 1, cv2.LINE_AA)
     return drawn
 
 

@@ -1,24 +1,37 @@
-"""Mean average precision of detections on annotated frames, by torchmetrics with a COCO back end.
-
-torchmetrics takes seconds to import and most processes of a federation never score anything: who does, pays.
-"""
+"""Mean average precision of detections on annotated frames: COCO's, with intervals over the frames."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import torch
+import numpy as np
 from torch import Tensor
-from torchvision.ops import box_convert, box_iou
+from torchvision.ops import box_convert
 
+from fedagem.detection.matching import (
+    MAX_DETECTIONS,
+    OVERLAPS,
+    Bools,
+    Floats,
+    Found,
+    Ints,
+    Matching,
+    Objects,
+    match,
+    overlapping_pairs,
+)
+from fedagem.detection.ranking import RankedClass, draw_frames
+from models.detections import Detections
 from models.letterbox import Letterbox
-from models.yolo_decode import Detections
 
-SIZES = ("small", "medium", "large")
-"""COCO's classes of object size by area in pixels: below 32 x 32, below 96 x 96, above."""
-MAX_DETECTIONS = 100
+SIZES = {"small": (0.0, 32.0**2), "medium": (32.0**2, 96.0**2), "large": (96.0**2, 1e10)}
+"""COCO's classes of object size by area in pixels."""
+DRAWS = 1000
+"""How many times the frames are resampled for an interval."""
+BLOCK = 10
+"""Consecutive frames that are drawn together."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +45,17 @@ class Precision:
 @dataclass(frozen=True)
 class ClassPrecision(Precision):
     objects: int
+    averaged: bool
+    """Whether there are enough objects for the class to be part of the mean."""
 
 
 @dataclass(frozen=True)
 class DetectionScores(Precision):
-    """The means are over the classes that occur; classes and sizes that do not are None and never averaged."""
+    """The means are over the classes with enough objects; classes and sizes that do not occur are None."""
 
     per_class: dict[str, ClassPrecision]
     per_size: dict[str, Precision]
+    """Empty if it was not asked for."""
     frames: int
     objects: int
 
@@ -47,96 +63,184 @@ class DetectionScores(Precision):
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Boxes of some frames: which frame and class, and the box as x, y, width, height in pixels of the frame."""
+
+    frame: Ints
+    label: Ints
+    boxes: Floats
+
+    @property
+    def shorter_side(self) -> Floats:
+        side: Floats = self.boxes[:, 2:].min(axis=1, initial=np.inf)
+        return side
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What was added at once."""
+
+    frames: int
+    truth: _Rows
+    found: _Rows
+    scores: Floats
+
+
 class DetectionEvaluator:
-    """Collects detections and truths batch by batch, in pixels of the frames, and scores them once.
+    """Collects detections and truths batch by batch and scores them together.
 
     With a minimum size, objects of which a side is shorter than `min_size` pixels are neither wanted nor
     punished: a detection of one counts as nothing, and so does a detection that small which hits no object.
+    Classes with fewer than `least_objects` objects are scored, but not averaged: their precision is mostly chance.
     """
 
-    def __init__(self, classes: Sequence[str], min_size: float = 0.0) -> None:
-        from torchmetrics.detection import MeanAveragePrecision
-
+    def __init__(self, classes: Sequence[str], min_size: float = 0.0, least_objects: int = 1) -> None:
         self.classes = tuple(classes)
         self.min_size = min_size
-        self._frames = 0
-        self._objects = torch.zeros(len(self.classes), dtype=torch.long)
-        self._metric = MeanAveragePrecision(
-            iou_type="bbox",
-            max_detection_thresholds=[1, 10, MAX_DETECTIONS],
-            extended_summary=True,
-            backend="faster_coco_eval",
-        )
-        self._metric.warn_on_many_detections = False
+        self.least_objects = least_objects
+        self._parts: list[_Part] = []
 
     def add(self, detections: Detections, boxes: Tensor, letterbox: Letterbox) -> None:
         """A batch's detections and its targets (N, max_boxes, 5), both relative to the network's input."""
-        images = len(boxes)
-        image, slot = torch.nonzero(boxes[..., 0] >= 0, as_tuple=True)
-        label = boxes[image, slot, 0].long()
+        image, slot = (boxes[..., 0] >= 0).nonzero(as_tuple=True)
         truth = letterbox.to_frame(box_convert(boxes[image, slot, 1:], "cxcywh", "xyxy"))
         found = letterbox.clip(letterbox.to_frame(detections.boxes))
-        small = shorter_side(truth) < self.min_size
-        kept = self._worth_counting(found, detections, truth[~small], (image * len(self.classes) + label)[~small])
-
-        self._frames += images
-        self._objects += torch.bincount(label[~small], minlength=len(self.classes))
-        per_image = torch.bincount(detections.image[kept], minlength=images).tolist()
-        predictions = zip(
-            found[kept].split(per_image),
-            detections.scores[kept].split(per_image),
-            detections.labels[kept].split(per_image),
-            strict=True,
-        )
-        per_image = torch.bincount(image, minlength=images).tolist()
-        targets = zip(truth.split(per_image), label.split(per_image), small.long().split(per_image), strict=True)
-        self._metric.update(
-            [{"boxes": b, "scores": s, "labels": c} for b, s, c in predictions],
-            [{"boxes": b, "labels": c, "iscrowd": ignored} for b, c, ignored in targets],
+        self._parts.append(
+            _Part(
+                len(boxes),
+                _Rows(image.numpy(), boxes[image, slot, 0].long().numpy(), _sized(truth)),
+                _Rows(detections.image.numpy(), detections.labels.numpy(), _sized(found)),
+                detections.scores.numpy().astype(np.float64),
+            )
         )
 
-    def _worth_counting(self, found: Tensor, detections: Detections, truth: Tensor, group: Tensor) -> Tensor:
-        """All detections but those under the minimum size that hit no object of their image and class."""
-        kept = torch.ones(len(found), dtype=torch.bool)
-        small = torch.nonzero(shorter_side(found) < self.min_size).squeeze(1)
-        if len(small):
-            same = (detections.image * len(self.classes) + detections.labels)[small, None] == group[None]
-            kept[small] = ((box_iou(found[small], truth) >= 0.5) & same).any(dim=1)
-        return kept
+    def joined(self, others: Iterable[DetectionEvaluator]) -> DetectionEvaluator:
+        """An evaluator of all frames of this one and of others, in this order."""
+        together = DetectionEvaluator(self.classes, self.min_size, self.least_objects)
+        together._parts = [part for evaluator in (self, *others) for part in evaluator._parts]
+        return together
 
-    def scores(self) -> DetectionScores:
-        """Precision over everything added so far."""
-        frames, objects = self._frames, int(self._objects.sum())
-        precision = torch.full((10, 101, len(self.classes), 1 + len(SIZES)), -1.0)
-        if objects:
-            summary = self._metric.compute()
-            present = torch.atleast_1d(summary["classes"]).long()
-            precision[:, :, present] = summary["precision"][..., -1].float()
-        everywhere = precision[..., 0]
+    def scored(self) -> ScoredFrames:
+        """Compare everything that was added so far with the truth."""
+        frames = np.cumsum([0, *(part.frames for part in self._parts)])
+        truth = _concatenated([part.truth for part in self._parts], frames)
+        found = _concatenated([part.found for part in self._parts], frames)
+        scores = np.concatenate([np.zeros(0), *(part.scores for part in self._parts)])
+        classes = len(self.classes)
+        small = truth.shorter_side < self.min_size
+        objects = Objects(truth.frame * classes + truth.label, truth.boxes, crowd=small, ignored=small)
+        detections = _counted(found, scores, classes, objects, self.min_size)
+        return ScoredFrames(self.classes, self.least_objects, int(frames[-1]), objects, detections)
+
+
+class ScoredFrames:
+    """Frames whose detections are compared with the truth."""
+
+    def __init__(self, classes: Sequence[str], least_objects: int, frames: int, objects: Objects, found: Found) -> None:
+        self.classes = tuple(classes)
+        self.frames = frames
+        self._objects = objects
+        self._found = found
+        self._ranked = self._rank(match(found, objects), objects)
+        self._averaged = [int(ranked.objects.sum()) >= max(least_objects, 1) for ranked in self._ranked]
+
+    def scores(self, sizes: bool = False) -> DetectionScores:
+        """Precision over all frames; by size of the objects too, if asked for."""
+        precision = _precisions(self._ranked)
         per_class = {
-            name: ClassPrecision(_mean(everywhere[0, :, k]), _mean(everywhere[..., k]), int(self._objects[k]))
-            for k, name in enumerate(self.classes)
-        }
-        per_size = {
-            name: Precision(_mean(precision[0, ..., 1 + n]), _mean(precision[..., 1 + n]))
-            for n, name in enumerate(SIZES)
+            name: ClassPrecision(
+                *_mean_precision(precision[[number]]), int(self._ranked[number].objects.sum()), self._averaged[number]
+            )
+            for number, name in enumerate(self.classes)
         }
         return DetectionScores(
-            _mean(everywhere[0]),
-            _mean(everywhere),
+            *_mean_precision(precision[self._averaged]),
             per_class=per_class,
-            per_size=per_size,
-            frames=frames,
-            objects=objects,
+            per_size={name: self._of_size(*areas) for name, areas in SIZES.items()} if sizes else {},
+            frames=self.frames,
+            objects=sum(part.objects for part in per_class.values()),
         )
 
+    def resampled(self, seed: int) -> tuple[Floats, dict[str, Floats]]:
+        """mAP@0.5 and the AP@0.5 of each averaged class on other draws of the frames.
 
-def shorter_side(boxes: Tensor) -> Tensor:
-    """Of boxes (n, 4) as x1, y1, x2, y2."""
-    return (boxes[:, 2:] - boxes[:, :2]).amin(dim=1)
+        The same seed and number of frames give the same draws, so that differences of models can be drawn, too.
+        """
+        draws = draw_frames(self.frames, BLOCK, DRAWS, seed)
+        per_class = {
+            name: ranked.resampled_precision(draws)
+            for name, ranked, averaged in zip(self.classes, self._ranked, self._averaged, strict=True)
+            if averaged
+        }
+        values = np.stack(list(per_class.values())) if per_class else np.full((1, DRAWS), np.nan)
+        known = ~np.isnan(values)
+        mean = np.divide(np.nansum(values, axis=0), known.sum(axis=0), out=np.zeros(DRAWS), where=known.any(axis=0))
+        return mean, per_class
+
+    def _of_size(self, least: float, most: float) -> Precision:
+        def outside(boxes: Floats) -> Bools:
+            area: Floats = boxes[:, 2:].prod(axis=1)
+            return (area < least) | (area > most)
+
+        objects = replace(self._objects, ignored=self._objects.ignored | outside(self._objects.boxes))
+        matching = match(self._found, objects)
+        ignored = matching.ignored | (~matching.hit & outside(self._found.boxes))
+        ranked = self._rank(replace(matching, ignored=ignored), objects)
+        return Precision(*_mean_precision(_precisions(ranked)))
+
+    def _rank(self, matching: Matching, objects: Objects) -> list[RankedClass]:
+        classes = len(self.classes)
+        order = np.argsort(-self._found.scores, kind="stable")
+        frame, label = np.divmod(self._found.group[order], classes)
+        counts = np.bincount(objects.group[~objects.ignored], minlength=self.frames * classes)
+        counts = counts.reshape(self.frames, classes)
+        return [
+            RankedClass(frame[mine], matching.hit[:, order[mine]], matching.ignored[:, order[mine]], counts[:, number])
+            for number in range(classes)
+            for mine in [np.flatnonzero(label == number)]
+        ]
 
 
-def _mean(precision: Tensor) -> float | None:
-    """COCO marks what does not exist with -1."""
-    valid = precision[precision > -1]
-    return float(valid.mean()) if len(valid) else None
+def _counted(found: _Rows, scores: Floats, classes: int, objects: Objects, min_size: float) -> Found:
+    """Detections by group and falling score, without small ones that hit no object, and the best hundred of a group."""
+    group = found.frame * classes + found.label
+    order = np.lexsort((-scores, group))
+    ranked = Found(group[order], found.boxes[order], scores[order])
+    small = found.shorter_side[order] < min_size
+    if small.any():
+        wanted = ~objects.ignored
+        large = Objects(objects.group[wanted], objects.boxes[wanted], objects.crowd[wanted], objects.ignored[wanted])
+        hitting, _, _ = overlapping_pairs(ranked, large, OVERLAPS[0])
+        small[hitting] = False
+    kept = ~small
+    group = ranked.group[kept]
+    kept[kept] = np.arange(len(group)) - np.searchsorted(group, group) < MAX_DETECTIONS
+    return Found(ranked.group[kept], ranked.boxes[kept], ranked.scores[kept])
+
+
+def _sized(corners: Tensor) -> Floats:
+    """x1, y1, x2, y2 as x, y, width, height."""
+    sized: Floats = box_convert(corners, "xyxy", "xywh").numpy().astype(np.float64)
+    return sized
+
+
+def _concatenated(parts: Sequence[_Rows], first_frame: Ints) -> _Rows:
+    none: Ints = np.zeros(0, dtype=np.int64)
+    return _Rows(
+        np.concatenate([none, *(part.frame + first for part, first in zip(parts, first_frame, strict=False))]),
+        np.concatenate([none, *(part.label for part in parts)]),
+        np.concatenate([np.zeros((0, 4)), *(part.boxes for part in parts)]),
+    )
+
+
+def _precisions(ranked: Sequence[RankedClass]) -> Floats:
+    """(classes, overlaps), not a number for classes that do not occur."""
+    rows = [[one.precision(level) for level in range(len(OVERLAPS))] for one in ranked]
+    return np.array(rows, dtype=np.float64)
+
+
+def _mean_precision(precision: Floats) -> tuple[float | None, float | None]:
+    """At the smallest overlap and over all of them, of the classes that occur."""
+    known = precision[~np.isnan(precision[:, 0])]
+    return (float(known[:, 0].mean()), float(known.mean())) if len(known) else (None, None)

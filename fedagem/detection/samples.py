@@ -51,14 +51,11 @@ def make_batch(frames: Sequence[LabelledFrame], input_size: tuple[int, int], max
     images = torch.empty((len(frames), 3, input_size[1], input_size[0]), dtype=torch.uint8)
     boxes = torch.zeros((len(frames), max_boxes, 5))
     boxes[..., 0] = PADDING_CLASS
-    for size in sorted({frame_size(frame) for frame in frames}):
-        members = [index for index, frame in enumerate(frames) if frame_size(frame) == size]
-        letterbox = Letterbox(size, input_size)
-        pixels = torch.from_numpy(np.stack([frames[index].image for index in members])).permute(0, 3, 1, 2)
-        images[members] = letterbox.images(pixels)
-        for index in members:
-            rows = _target_rows(frames[index], letterbox)[:max_boxes]
-            boxes[index, : len(rows)] = rows
+    for index, frame in enumerate(frames):
+        letterbox = Letterbox(frame_size(frame), input_size)
+        images[index] = letterbox.images(torch.from_numpy(frame.image).permute(2, 0, 1)[None])[0]
+        rows = _target_rows(frame, letterbox)[:max_boxes]
+        boxes[index, : len(rows)] = rows
     return {"x": images, "boxes": boxes}
 
 

@@ -112,7 +112,7 @@ def test_the_model_of_a_federation_needs_nothing_but_its_file(tmp_path, model):
     checkpoint = load_detector(path)
     assert same(checkpoint.model, model)
     assert checkpoint.model.config == CONFIG
-    assert checkpoint.objective_settings["thresholds"] == {"confidence": 0.7, "overlap": 0.45}
+    assert checkpoint.trained_for.settings["thresholds"] == {"confidence": 0.7, "overlap": 0.45}
     assert not checkpoint.model.training
 
 

@@ -33,7 +33,7 @@ def learn_by_heart(frames, classes, size, width, *, rate, steps, wanted):
         torch.stack(list(terms.values())).sum().backward()
         optimizer.step()
         if step % CHECK_EVERY == 0:
-            reached = score(model, objective, scoring_batches(frames, size)).overall.map_50 or 0.0
+            reached = score(model, objective, scoring_batches(frames, size)).overall.scores().map_50 or 0.0
             if reached > wanted:
                 break
     return reached

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from fedagem.detection.precision import DetectionEvaluator
+from models.detections import Detections
 from models.letterbox import Letterbox
-from models.yolo_decode import Detections
 
 CLASSES = ("car", "bike", "sign")
 FRAME = Letterbox((200, 100), (200, 100))
@@ -24,7 +24,7 @@ def score(truths, found, *, min_size=0.0, letterbox=FRAME):
     table = torch.tensor(rows, dtype=torch.float).reshape(-1, 7)
     detections = Detections(table[:, 0].long(), letterbox.to_input(table[:, 3:]), table[:, 1], table[:, 2].long())
     evaluator.add(detections, boxes, letterbox)
-    return evaluator.scores()
+    return evaluator.scored().scores(sizes=True)
 
 
 CAR = (0, 10, 10, 60, 60)
@@ -148,5 +148,5 @@ def test_batches_add_up():
         evaluator.add(
             Detections(torch.tensor([0]), found, torch.tensor([score_of_hit]), torch.tensor([0])), boxes, FRAME
         )
-    assert evaluator.scores().frames == 2
-    assert evaluator.scores().map_50 == pytest.approx(1.0)
+    assert evaluator.scored().scores().frames == 2
+    assert evaluator.scored().scores().map_50 == pytest.approx(1.0)
