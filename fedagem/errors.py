@@ -13,15 +13,22 @@ class FedAGemError(click.ClickException):
     exit_code = 2
 
 
-class PlanError(FedAGemError):
+class InputError(FedAGemError):
+    """Something that was read cannot be used; what the message quotes of it cannot break the line or hide the rest."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(each if each.isprintable() else ascii(each)[1:-1] for each in message))
+
+
+class PlanError(InputError):
     """The plan has an unknown key, a wrong type, or settings that contradict each other."""
 
 
-class DataError(FedAGemError):
+class DataError(InputError):
     """Data that is missing, unreadable or not what the plan says."""
 
 
-class CorruptStateError(FedAGemError):
+class CorruptStateError(InputError):
     """A saved state is truncated, damaged or of another plan; it is never loaded."""
 
 

@@ -8,6 +8,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -24,8 +25,8 @@ _CHUNK = 2**20
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of `path` once all of it is on disk.
+def replacing(path: Path, private: bool = False) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of `path` once all of it is on disk; a private one is for this user alone.
 
     The old file stays until then. If anything fails, the disk is full for instance, it stays for good, and nothing is
     left of the new one.
@@ -35,6 +36,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with partial.open("wb") as file:
+                if private:
+                    os.fchmod(file.fileno(), 0o600)
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -48,10 +51,20 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise FedAGemError(f"{path} cannot be written: {problem.strerror or problem}.") from problem
 
 
-def write_file(path: Path, content: str | bytes) -> None:
+def write_file(path: Path, content: str | bytes, private: bool = False) -> None:
     """Replace `path` atomically; a string is written as UTF-8."""
-    with replacing(path) as file:
+    with replacing(path, private) as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Give a file a second name; on another disk, or one that has no links, a copy."""
+    try:
+        target.hardlink_to(source.resolve())
+    except FileExistsError:
+        raise
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -97,9 +110,15 @@ def read_state(path: Path) -> dict[str, Any]:
                     "remove it to start this part again from the beginning, or restore it from a copy."
                 )
             file.seek(len(_MAGIC) + _DIGEST)
-            state: dict[str, Any] = torch.load(file, weights_only=True)
+            state = torch.load(file, weights_only=True)
+    except FedAGemError:
+        raise
     except OSError as problem:
         raise FedAGemError(f"{path} cannot be read: {problem.strerror}.") from problem
+    except Exception as problem:  # torch has no error of its own for what it cannot load
+        raise CorruptStateError(f"{path} holds no state ({type(problem).__name__}) and was not loaded.") from problem
+    if not isinstance(state, dict):
+        raise CorruptStateError(f"{path} holds a {type(state).__name__}, not a state, and was not loaded.")
     return state
 
 

@@ -26,5 +26,8 @@ def derive_generator(seed: int, *use: str | int) -> torch.Generator:
 def seeded_torch(seed: int, *use: str | int) -> Iterator[None]:
     """Run a block with torch's global generator (dropout, initialisation) seeded, and put it back afterwards."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(seed, *use))
+        value = derive_seed(seed, *use)
+        torch.default_generator.manual_seed(value)
+        if torch.cuda.is_initialized():  # torch.manual_seed would keep a stack trace for later where it is not
+            torch.cuda.manual_seed_all(value)
         yield

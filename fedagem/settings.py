@@ -6,12 +6,13 @@ that explains it. The check, the error, `fedagem plan show`, the schema for edit
 
 import difflib
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Strict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticUndefined
 
@@ -30,6 +31,24 @@ S = TypeVar("S", bound=BaseModel)
 T = TypeVar("T")
 Several = Annotated[tuple[T, ...], Strict(False)]
 """A list in YAML, a tuple here."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+NAME_RULE = "up to 40 lower-case letters, digits, '-' and '_' that begin with a letter or a digit"
+
+
+def is_name(text: str) -> bool:
+    """Whether something may be called so: folders and certificates carry names, and OpenFL makes them lower-case."""
+    return _NAME.fullmatch(text) is not None
+
+
+def _check_name(text: str) -> str:
+    if not is_name(text):
+        raise ValueError(f"must be a name of {NAME_RULE}, not {text!r}.")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": f"^{_NAME.pattern}$"})]
+"""What a collaborator or a vehicle is called."""
 Place = tuple[int | str, ...]
 
 
@@ -73,6 +92,8 @@ def settings_of(factory: Callable[..., Any]) -> type[BaseModel] | None:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """The end of an error sentence: the nearest known names, or all of them."""
     known = sorted(known)
+    if not known:
+        return "; there are none."
     near = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(near)}?" if near else f"; valid values: {', '.join(known)}."
 

@@ -35,15 +35,29 @@ def end_with_parent(number: signal.Signals) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
-def free_port() -> int:
-    """A TCP port of this machine that nobody listens on now."""
-    with socket.socket() as probe:
+class HeldPort:
+    """A free TCP port of this machine, taken as soon as it is chosen, for a process that will listen on it later.
+
+    It is bound on all interfaces with SO_REUSEPORT, as gRPC binds its ports: this user's gRPC server can bind it, too,
+    and nobody else can. Connections only reach whoever listens, which the holder never does.
+    """
+
+    def __init__(self) -> None:
+        family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+        self._socket = socket.socket(family)
         try:
-            probe.bind(("127.0.0.1", 0))
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            if family is socket.AF_INET6:
+                self._socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            self._socket.bind(("", 0))
         except OSError as problem:
+            self._socket.close()
             raise FedAGemError(f"no port is free on this machine: {problem}.") from problem
-        port: int = probe.getsockname()[1]
-        return port
+        self.number: int = self._socket.getsockname()[1]
+
+    def close(self) -> None:
+        """Let others have it."""
+        self._socket.close()
 
 
 def check_torch_pair() -> None:

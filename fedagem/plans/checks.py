@@ -4,33 +4,44 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from carla_bridge.config.section import CarlaSettings
-from fedagem.detection.drives import find_drives
 from fedagem.errors import DataError, PlanError
+from fedagem.learning.methods import METHODS, find_method
 from fedagem.learning.model_file import INITIAL_MODEL, SUFFIX, refuse_openfl_file
+from fedagem.learning.trainer import BufferSettings
+from fedagem.plans.checks_of_means import check_means
 from fedagem.plans.driving import DriveSettings, DrivingSettings
 from fedagem.plans.plan import Plan
+from fedagem.plans.protection import check_protection
 from fedagem.plans.rounds import Stage
 from fedagem.settings import suggestion
 from fedagem.tasks.data_folder import resolve_root
 from fedagem.tasks.settings import StreamSettings
 
 
-def check_plan(plan: Plan) -> None:
-    """Refuse a plan whose sections contradict each other, in one sentence."""
+def check_plan(plan: Plan, may_end_early: bool = False) -> None:
+    """Refuse a plan whose sections contradict each other, in one sentence.
+
+    A federation that is started by hand may end before the last task, and be lengthened later.
+    """
     _check_stages(plan)
     _check_fedagem(plan)
+    _check_method(plan)
+    check_means(plan)
     if isinstance(plan.data, StreamSettings):
-        _check_tasks(plan, plan.data)
+        _check_tasks(plan, plan.data, may_end_early)
     if isinstance(plan.data, DrivingSettings):
         _check_evaluation(plan.data)
     _check_warm_up(plan)
     _check_drive(plan)
+    check_protection(plan)
 
 
 def check_snippet_paths(plan: Plan) -> None:
     """Refuse a plan whose recorded drives are not here. Only runs check this: other machines may have others."""
     if not isinstance(plan.data, DrivingSettings):
         return
+    from fedagem.detection.drives import find_drives  # takes seconds: OpenCV and torchvision
+
     for setting, path in _recorded_paths(plan.data):
         try:
             find_drives(path)
@@ -66,23 +77,73 @@ def _check_fedagem(plan: Plan) -> None:
     stages = plan.rounds.stages
     for place, stage in enumerate(stages):
         trainings = [task for task in stage.tasks if "model" in plan.tasks[task].kwargs.publishes]
-        gradients = [before for before in stages[:place] if _publishes_g_ref(plan, before)]
+        gradients = [before for before in stages[:place] if _publishes_buffer_gradients(plan, before)]
         if trainings and not any(_runs_whenever(before, stage) for before in gradients):
             raise PlanError(
                 f"task_runner.settings.fedagem is true, but assigner.settings.stages has no stage before "
-                f"{stage.name!r} that publishes g_ref in every round that trains: add one, see plan/base.yaml, or set "
-                "fedagem to false."
+                f"{stage.name!r} that publishes buffer gradients in every round that trains: add one, see "
+                "plan/base.yaml, or set fedagem to false."
             )
         for task in trainings:
-            if "g_ref" not in plan.tasks[task].kwargs.wants:
+            if "method" not in plan.tasks[task].kwargs.wants:
                 raise PlanError(
-                    f"task_runner.settings.fedagem is true, but tasks.{task}.kwargs.wants has no g_ref: add it, or "
+                    f"task_runner.settings.fedagem is true, but tasks.{task}.kwargs.wants has no method: add it, or "
                     "set fedagem to false."
                 )
 
 
-def _publishes_g_ref(plan: Plan, stage: Stage) -> bool:
-    return any("g_ref" in plan.tasks[task].kwargs.publishes for task in stage.tasks)
+def _check_method(plan: Plan) -> None:
+    """Refuse a plan that cannot give the method what it needs; of one's own method nothing is known before a run."""
+    if plan.training.method in METHODS:
+        check_needs(plan)
+
+
+def check_needs(plan: Plan) -> None:
+    """Refuse a plan without what its method declares: tasks with ends, a kind of tasks, classification."""
+    name, method = plan.training.method, find_method(plan.training.method)
+    setting = f"task_runner.settings.method is {name}"
+    if isinstance(plan.data, DrivingSettings):
+        if method.needs_boundaries:
+            raise PlanError(f"{setting}, which must be told where tasks end, but what vehicles see has no such ends.")
+        if not method.detects:
+            raise PlanError(f"{setting}, which is for classification, but this plan trains a detector.")
+        return
+    given = {"class_il", "task_il"} if plan.data.tasks.kind == "sequential" else {"domain_il"}
+    if not given & method.scenarios:
+        kinds = "sequential" if "domain_il" in given else "rotated or permuted"
+        raise PlanError(
+            f"{setting}, which is not defined for data_loader.settings.tasks.kind {plan.data.tasks.kind}: it is for "
+            f"{kinds} tasks."
+        )
+    if method.needs_surrogate and plan.data.surrogate is None:
+        raise PlanError(
+            f"{setting}, which learns from images without labels besides those of the tasks: name a data set in "
+            "data_loader.settings.surrogate."
+        )
+    chosen, usual = plan.training.buffer, BufferSettings()
+    if method.fills_buffer and (chosen.policy, chosen.offer) != (usual.policy, usual.offer):
+        raise PlanError(
+            f"{setting}, which chooses the samples of its buffer itself: leave task_runner.settings.buffer.policy and "
+            "task_runner.settings.buffer.offer out."
+        )
+    if not method.needs_boundaries:
+        return
+    if plan.data.asynchronous_samples is not None:
+        raise PlanError(
+            f"{setting}, which must be told where tasks end, but with data_loader.settings.asynchronous_samples every "
+            "client reaches the end of a task at another time."
+        )
+    ends = [stage for stage in plan.rounds.stages if "end_task" in {plan.tasks[task].function for task in stage.tasks}]
+    if not any(stage.every == plan.data.rounds_per_task for stage in ends):
+        raise PlanError(
+            f"{setting}, which needs a stage at the end of each task: add one with a task of function end_task and "
+            "`every: task` to assigner.settings.stages, see plan/base.yaml."
+        )
+
+
+def _publishes_buffer_gradients(plan: Plan, stage: Stage) -> bool:
+    tasks = [plan.tasks[name] for name in stage.tasks]
+    return any(task.function == "buffer_gradient" and "method" in task.kwargs.publishes for task in tasks)
 
 
 def _runs_whenever(stage: Stage, other: Stage) -> bool:
@@ -92,19 +153,25 @@ def _runs_whenever(stage: Stage, other: Stage) -> bool:
     return stage.rounds == "all" and other.every % stage.every == 0
 
 
-def _check_tasks(plan: Plan, data: StreamSettings) -> None:
+def _check_tasks(plan: Plan, data: StreamSettings, may_end_early: bool) -> None:
     rounds, per_task = plan.aggregator.rounds_to_train, data.rounds_per_task
-    if rounds != per_task * data.tasks.count:
+    whole = per_task * data.tasks.count
+    if rounds > whole or (rounds < whole and not may_end_early):
         raise PlanError(
             f"aggregator.settings.rounds_to_train is {rounds}, but {data.tasks.count} tasks of "
             f"{per_task} rounds (data_loader.settings.rounds_per_task) make "
-            f"{per_task * data.tasks.count}: make them agree, or use --rounds."
+            f"{whole}: make them agree, or use --rounds."
         )
     for stage in plan.rounds.stages:
         if per_task % stage.every:
             raise PlanError(
                 f"assigner.settings.stages ({stage.name}) runs every {stage.every} rounds, which misses ends of tasks "
                 f"of {per_task} rounds (data_loader.settings.rounds_per_task): use `every: task`, or a divisor of it."
+            )
+        if stage.every != per_task and any(plan.tasks[task].function == "end_task" for task in stage.tasks):
+            raise PlanError(
+                f"assigner.settings.stages ({stage.name}) ends tasks every {stage.every} rounds, but tasks have "
+                f"{per_task} (data_loader.settings.rounds_per_task): use `every: task`."
             )
     arrivals = plan.rounds.participation.arrivals
     if arrivals != data.arrivals:

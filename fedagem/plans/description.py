@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.fields import FieldInfo
 
 from fedagem.detection.objective import DetectionSettings
+from fedagem.learning.objective import ClassificationSettings
 from fedagem.plans import editing
 from fedagem.plans.driving import DrivingSettings
 from fedagem.plans.federation import FederatedTask
@@ -20,6 +21,7 @@ from fedagem.plans.plan import Plan
 from fedagem.plans.schema import CLASSES, OPTIONAL_SECTIONS, WHOLE_SECTIONS, settings_schema
 from fedagem.settings import default_of, fields_below, nested_model, settings_of
 from fedagem.tasks.settings import StreamSettings
+from models.ssdlite import SSDLiteConfig
 from models.tiny_yolo import TinyYoloConfig
 
 Origin = Literal["plan", "base", "--set", "derived", "default"]
@@ -104,6 +106,8 @@ def _documented() -> Iterator[tuple[str, str, type[BaseModel]]]:
     for name, section in WHOLE_SECTIONS.items():
         yield f"`{name}`", name, section
     yield "TinyYOLO", "task_runner.settings.model.settings", TinyYoloConfig
+    yield "SSDLite", "task_runner.settings.model.settings", SSDLiteConfig
+    yield "Classification", "task_runner.settings.objective.settings", ClassificationSettings
     yield "Detection", "task_runner.settings.objective.settings", DetectionSettings
 
 

@@ -31,7 +31,7 @@ def read_yaml(path: Path) -> Document:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise PlanError(f"the plan {path} cannot be read: {problem.strerror}.") from problem
-    except (yaml.YAMLError, UnicodeDecodeError) as problem:
+    except Exception as problem:  # PyYAML has errors of its own, but the date 2021-99-99 ends in Python's, for one
         raise PlanError(f"the plan {path} is not valid YAML: {' '.join(str(problem).split())}.") from problem
     if not isinstance(document, dict):
         raise PlanError(f"the plan {path} must be a mapping of sections, not {type(document).__name__}.")
@@ -86,7 +86,7 @@ def change(document: Document, assignments: Iterable[str]) -> None:
             raise PlanError(f"--set takes path.in.plan=value, not {assignment!r}.")
         try:
             value = yaml.safe_load(text)
-        except yaml.YAMLError as problem:
+        except Exception as problem:  # see read_yaml
             raise PlanError(f"--set {assignment} is not valid YAML: {' '.join(str(problem).split())}.") from problem
         set_value(document, path, value)
 

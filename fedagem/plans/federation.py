@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from fedagem.aggregation.settings import Means
 from fedagem.errors import PlanError
+from fedagem.secagg.settings import SecureAggregation, not_openfls
 from fedagem.settings import Settings, Several, parse_settings
 
 
@@ -15,9 +17,9 @@ class OpenFLSwitches(Settings):
     use_delta_updates: bool = False
     """OpenFL's own; must be false, because deltas cannot be recovered after a crash."""
     write_logs: bool = False
-    """OpenFL's own: write TensorBoard logs while running."""
+    """OpenFL's own, the aggregator's only: write the seconds of each round to logs/aggregator_metrics.txt."""
     log_memory_usage: bool = False
-    """OpenFL's own: log the memory in use after every round."""
+    """OpenFL's own, the aggregator's only: log the memory in use after every round."""
 
     @field_validator("use_delta_updates")
     @classmethod
@@ -27,7 +29,25 @@ class OpenFLSwitches(Settings):
         return chosen
 
 
-class AggregatorSettings(OpenFLSwitches):
+class AbsenceSettings(Settings):
+    """What happens if a collaborator is awaited and not heard of."""
+
+    policy: Literal["wait", "go_on", "stop"] = "wait"
+    """`wait` for it as long as it takes, `go_on` without it until it comes back, or `stop` the federation."""
+    after_seconds: float | None = Field(None, gt=0)
+    """For `go_on` and `stop`: how long nothing is heard of it before; more than any of its tasks takes."""
+
+    @model_validator(mode="after")
+    def _a_time_if_it_matters(self) -> "AbsenceSettings":
+        if (self.policy == "wait") != (self.after_seconds is None):
+            raise PlanError(
+                "aggregator.settings.absence takes after_seconds together with the policy go_on or stop; to wait for "
+                "everybody as long as it takes, leave both out."
+            )
+        return self
+
+
+class AggregatorSettings(OpenFLSwitches, Means):
     """What the aggregator does, apart from what OpenFL gives it."""
 
     rounds_to_train: int = Field(ge=1)
@@ -38,12 +58,32 @@ class AggregatorSettings(OpenFLSwitches):
     """The model with the best score so far, in OpenFL's format."""
     last_state_path: str
     """The model of the last round, in OpenFL's format."""
-    weighting: Literal["uniform", "samples"] = "uniform"
-    """Whether all clients count the same, as in the paper, or by their number of samples."""
     poll_seconds: float = Field(20.0, ge=0)
     """How long a collaborator's question for tasks is held while there are none."""
     snapshots: Several[int] = ()
     """After how many rounds a copy of the model is kept."""
+    absence: AbsenceSettings = Field(default_factory=AbsenceSettings)
+    """What happens if a collaborator stays away."""
+    keep_received: bool = False
+    """Keep the buffer gradients that were received in the newest round, in received/, for `fedagem audit`."""
+    secure_aggregation: SecureAggregation | None = None
+    """How sums are protected from the aggregator; without it, averages are made in the clear."""
+
+    @field_validator("secure_aggregation", mode="before")
+    @classmethod
+    def _ours(cls, chosen: Any) -> Any:
+        return not_openfls(chosen)
+
+
+def parse_protection(given: Any) -> SecureAggregation | None:
+    """`secure_aggregation` as OpenFL hands it to the aggregator and to every collaborator; None if there is none."""
+    if given is None:
+        return None
+    try:
+        not_openfls(given)
+    except ValueError as problem:
+        raise PlanError(f"aggregator.settings.secure_aggregation {problem}") from problem
+    return parse_settings(SecureAggregation, given, "aggregator.settings.secure_aggregation")
 
 
 class CollaboratorSettings(OpenFLSwitches):
@@ -54,16 +94,32 @@ class CollaboratorSettings(OpenFLSwitches):
     retry_seconds: float = Field(600.0, ge=0)
     """How long it waits for an aggregator that went away."""
 
+    @field_validator("write_logs", "log_memory_usage")
+    @classmethod
+    def _not_here(cls, chosen: bool) -> bool:
+        if chosen:
+            raise ValueError(
+                "must be false: collaborators work in stages, and OpenFL writes this after its own rounds."
+            )
+        return chosen
+
 
 class TaskArguments(Settings):
     """What a task of a round is called with."""
 
-    publishes: list[str] = Field(default_factory=list)
-    """What the task sends to be averaged: `model`, `g_ref`."""
-    wants: list[str] = Field(default_factory=list)
-    """Averages of an earlier stage that the task needs: `g_ref`."""
+    publishes: list[Literal["model", "method"]] = Field(default_factory=list)
+    """What the task sends to be added up: `model`, and `method` for all that the method exchanges in its stage."""
+    wants: list[Literal["method"]] = Field(default_factory=list)
+    """What the task needs besides the model: `method` for all that the method asks for there."""
     after_rounds: int | None = None
-    """Which model an evaluation scores: 0 the one that the round begins with, 1 the one that it made."""
+    """Which model the task works with: 0 the one that the round begins with, 1 the one that it made."""
+
+    @field_validator("publishes", "wants", mode="before")
+    @classmethod
+    def _no_single_tensors(cls, words: Any) -> Any:
+        if isinstance(words, list) and "g_ref" in words:
+            raise ValueError("names g_ref, which is one of the tensors that a method exchanges: write method instead.")
+        return words
 
 
 class FederatedTask(Settings):

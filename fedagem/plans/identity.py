@@ -11,7 +11,7 @@ from fedagem.settings import Settings
 _LEFT_OUT: dict[str, Any] = {
     # How processes reach each other, and how patiently: by hand, addresses change from start to start.
     "network": ...,
-    "aggregator": {"poll_seconds", "write_logs", "log_memory_usage", "rounds_to_train"},
+    "aggregator": {"poll_seconds", "write_logs", "log_memory_usage", "rounds_to_train", "keep_received", "absence"},
     "collaborator": {"connect_seconds", "retry_seconds", "write_logs", "log_memory_usage"},
     # Where frames come from and where recordings are kept; what is driven and recorded stays.
     "data": {"stream": {"host", "port"}},
@@ -27,7 +27,8 @@ _LEFT_OUT: dict[str, Any] = {
 """By part of a plan, the settings that no round depends on; `...` leaves out all of them.
 
 The number of rounds is one of them, so that a federation may be lengthened: no round depends on how many follow it. A
-task stream's rounds are shared out by data_loader.settings.rounds_per_task, which stays.
+task stream's rounds are shared out by data_loader.settings.rounds_per_task, which stays. So is what happens if a
+collaborator stays away: one that waits for somebody can be told not to, and goes on with the rounds it has.
 """
 
 

@@ -1,7 +1,8 @@
 """A plan: everything that makes an experiment, typed, frozen and checked."""
 
 import copy
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,10 @@ class Plan:
         """The complete plan, as OpenFL and the run's processes follow it."""
         return yaml.safe_dump(editing.complete(self._document), sort_keys=False, allow_unicode=True)
 
+    def by_path(self) -> dict[str, Any]:
+        """Every setting of the complete plan by its dotted path; lists and empty sections as JSON."""
+        return dict(_flat(editing.complete(self._document), ""))
+
     @property
     def workload(self) -> Workload:
         """What the clients learn from."""
@@ -167,6 +172,16 @@ class Plan:
             warm_up=_whole_section(whole, "warm_up"),
             _document=document,
         )
+
+
+def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _flat(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, dict | list):
+        yield path, json.dumps(value)
+    else:
+        yield path, value
 
 
 def _check_layout(document: editing.Document) -> None:

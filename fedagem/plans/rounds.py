@@ -47,11 +47,15 @@ class Participation(Settings):
             raise PlanError("assigner.settings.participation takes arrivals and rounds_per_task together, or neither.")
         return self
 
+    def present(self, clients: Sequence[str], round_number: int) -> list[str]:
+        """Those of the clients who have arrived by a round."""
+        if self.arrivals is None or self.rounds_per_task is None:
+            return list(clients)
+        return list(clients[: self.arrivals.present(round_number // self.rounds_per_task, len(clients))])
+
     def draw(self, clients: Sequence[str], round_number: int, seed: int) -> list[str]:
         """The participants of a round in the order of `clients`; the same for the same seed, in any process."""
-        present = list(clients)
-        if self.arrivals is not None and self.rounds_per_task is not None:
-            present = present[: self.arrivals.present(round_number // self.rounds_per_task, len(present))]
+        present = self.present(clients, round_number)
         if self.per_round is None or self.per_round >= len(present):
             return present
         generator = derive_generator(seed, "participants", round_number)

@@ -7,12 +7,26 @@ from pathlib import Path
 import pytest
 
 BASE = ("errors", "seeding", "settings", "files", "system")
-LAYERS = ("learning", "tasks", "detection", "plans", "runs", "reports", "studies", "cli")
+LAYERS = (
+    "aggregation",
+    "secagg",
+    "learning",
+    "tasks",
+    "detection",
+    "plans",
+    "runs",
+    "audit",
+    "reports",
+    "studies",
+    "cli",
+)
 """From left to right; each may import what stands to its left, and the base."""
 BRIDGE_FROM = "detection"
 """The first layer that may use the bridge, which needs no CARLA for what it offers there."""
-FOREIGN = ("openfl", "carla", "src", "panda3d")
+FOREIGN = ("openfl", "carla", "src", "panda3d", "chaos", "tests")
 """Nothing in `fedagem` imports these: OpenFL is known by its files and commands, CARLA by the bridge."""
+WITHOUT_TORCH = ("aggregation", "secagg")
+"""Plain arithmetic on arrays, which parties that learn nothing can use, too."""
 
 
 def imports_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -43,6 +57,7 @@ def faults_in(path: Path, package: Path) -> list[str]:
         wrong |= top == "fedagem" and place == -1 and own in BASE and layer in LAYERS
         wrong |= top == "carla_bridge" and place < LAYERS.index(BRIDGE_FROM)
         wrong |= top == "models" and place == -1
+        wrong |= top == "torch" and own in WITHOUT_TORCH
         if wrong:
             faults.append(f"{path.relative_to(package)}:{line} imports {name}")
     return faults
@@ -76,6 +91,10 @@ def test_models_import_no_room_of_ours(repository):
         ("learning/client.py", "from fedagem.plans.plan import Plan"),
         ("learning/client.py", "def f():\n    from fedagem.runs import folder"),
         ("learning/client.py", "import carla_bridge.frames"),
+        ("aggregation/ring.py", "from fedagem.learning.exchange import Exchange"),
+        ("aggregation/ring.py", "from fedagem.secagg.layout import Layout"),
+        ("secagg/member.py", "from fedagem.learning.exchange import Exchange"),
+        ("secagg/masks.py", "import torch"),
         ("plans/plan.py", "def f():\n    import openfl.federated"),
         ("settings.py", "from fedagem.learning.buffer import Batch"),
         ("reports/page.py", "import fedagem.cli.main"),

@@ -6,13 +6,16 @@ import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
+import grpc
 import psutil
 import pytest
 
 from fedagem import system
-from fedagem.system import check_torch_pair, free_port
+from fedagem.system import HeldPort, check_torch_pair
 
 BROKEN = 'raise RuntimeError("operator torchvision::nms does not exist")\n'
 
@@ -101,9 +104,27 @@ def test_a_training_process_does_not_pay_for_the_same_pages_again():
     assert page_faults("training") < page_faults("plain") / 5
 
 
-def test_a_free_port_can_be_listened_on():
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", free_port()))
+def test_a_held_port_is_for_a_server_of_this_user_and_for_nobody_else():
+    with closing(HeldPort()) as held:
+        for host in ("127.0.0.1", "0.0.0.0"):
+            with pytest.raises(OSError, match="in use"):
+                socket.create_server((host, held.number))  # with SO_REUSEADDR
+        server = grpc.server(ThreadPoolExecutor(max_workers=1))
+        assert server.add_insecure_port(f"[::]:{held.number}") == held.number
+        server.start()
+        for _ in range(20):
+            with grpc.insecure_channel(f"localhost:{held.number}") as channel:
+                grpc.channel_ready_future(channel).result(timeout=20)
+        server.stop(None).wait()
+    with socket.create_server(("127.0.0.1", held.number)):
+        pass
+
+
+def test_held_ports_differ():
+    ports = [HeldPort() for _ in range(50)]
+    assert len({port.number for port in ports}) == 50
+    for port in ports:
+        port.close()
 
 
 def test_a_process_can_end_with_its_parent():

@@ -34,10 +34,11 @@ WITHOUT_EFFECT = [
     "network.settings.client_reconnect_interval=7",
     "network.settings.use_tls=false",
     "aggregator.settings.poll_seconds=3",
+    "aggregator.settings.keep_received=true",
     "aggregator.settings.log_memory_usage=true",
     "collaborator.settings.connect_seconds=3",
     "collaborator.settings.retry_seconds=3",
-    "collaborator.settings.write_logs=true",
+    "aggregator.settings.write_logs=true",
 ]
 
 

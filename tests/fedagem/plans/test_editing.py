@@ -92,7 +92,7 @@ def every(document: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_task_is_the_last_round_of_each_task(own):
     document = with_base(own)
-    assert every(document) == {"baseline": None, "buffer_gradient": None, "train": None, "evaluate": 4}
+    assert every(document) == {"baseline": None, "buffer_gradient": None, "train": None, "end_task": 4, "evaluate": 4}
     assert document["assigner"]["settings"]["stages"][-1]["every"] == "task", "it follows later changes"
 
 
@@ -204,7 +204,7 @@ def test_rounds_keep_the_tasks_and_the_task_ends(own):
     set_rounds(document, 10)
     assert document["aggregator"]["settings"]["rounds_to_train"] == 10
     assert document["data_loader"]["settings"]["rounds_per_task"] == 2
-    assert every(document) == {"baseline": None, "buffer_gradient": None, "train": None, "evaluate": 2}
+    assert every(document) == {"baseline": None, "buffer_gradient": None, "train": None, "end_task": 2, "evaluate": 2}
 
 
 @pytest.mark.parametrize("rounds", [3, 7, 1])

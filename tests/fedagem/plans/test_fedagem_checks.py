@@ -1,5 +1,7 @@
 """A plan labelled Fed-A-GEM that would train without the global buffer gradient is refused."""
 
+from typing import Any
+
 import pytest
 
 from fedagem.errors import PlanError
@@ -11,7 +13,7 @@ TRAIN = {"name": "train", "tasks": ["train"]}
 STAGES = "assigner.settings.stages"
 NO_STAGE = (
     "task_runner.settings.fedagem is true, but assigner.settings.stages has no stage before 'train' that publishes "
-    "g_ref in every round that trains: add one, see plan/base.yaml, or set fedagem to false."
+    "buffer gradients in every round that trains: add one, see plan/base.yaml, or set fedagem to false."
 )
 
 
@@ -37,7 +39,7 @@ STAGES_WITHOUT_IT = {
 
 
 @pytest.mark.parametrize("stages", STAGES_WITHOUT_IT.values(), ids=STAGES_WITHOUT_IT)
-def test_fedagem_needs_a_stage_that_publishes_g_ref(plan, stages):
+def test_fedagem_needs_a_stage_that_publishes_buffer_gradients(plan, stages):
     assert refusal(plan.changed({STAGES: stages})) == NO_STAGE
 
 
@@ -51,10 +53,10 @@ def test_a_stage_after_one_training_is_too_late_for_it(plan):
 
 
 @pytest.mark.parametrize("arguments", [{"publishes": ["model"], "wants": []}, {"publishes": ["model"]}])
-def test_fedagem_needs_training_that_wants_g_ref(plan, arguments):
+def test_fedagem_needs_training_that_wants_what_the_method_exchanges(plan, arguments):
     changed = plan.changed({"tasks.train.kwargs": arguments})
     assert refusal(changed) == (
-        "task_runner.settings.fedagem is true, but tasks.train.kwargs.wants has no g_ref: add it, or set fedagem to "
+        "task_runner.settings.fedagem is true, but tasks.train.kwargs.wants has no method: add it, or set fedagem to "
         "false."
     )
 
@@ -80,3 +82,23 @@ def test_more_often_than_needed_is_fine(plan):
 def test_a_task_of_no_stage_may_want_nothing(plan):
     stages = [{"name": "buffer_gradient", "tasks": ["buffer_gradient"]}]
     check_plan(plan.changed({STAGES: stages, "tasks.train.kwargs.wants": []}))
+
+
+def test_another_task_that_publishes_for_the_method_is_no_such_stage(plan):
+    assert refusal(plan.changed({"tasks.buffer_gradient.function": "end_task"})) == NO_STAGE
+
+
+@pytest.mark.parametrize(
+    ("path", "word"), [("tasks.buffer_gradient.kwargs.publishes", "publishes"), ("tasks.train.kwargs.wants", "wants")]
+)
+def test_the_old_name_of_what_a_method_exchanges_is_refused_with_the_new_one(plan, path, word):
+    with pytest.raises(PlanError, match=rf"kwargs\.{word} names g_ref, .*: write method instead\.$"):
+        plan.changed({path: ["g_ref"]})
+
+
+def test_tasks_end_with_their_last_round(plan):
+    end: dict[str, Any] = {"name": "end_task", "tasks": ["end_task"], "every": 1}
+    rounds = 2 * plan.data.tasks.count
+    sentence = "(end_task) ends tasks every 1 rounds, but tasks have 2"
+    assert sentence in refusal(plan.changed({STAGES: [GRADIENT, TRAIN, end]}, rounds=rounds))
+    check_plan(plan.changed({STAGES: [GRADIENT, TRAIN, {**end, "every": "task"}]}, rounds=rounds))

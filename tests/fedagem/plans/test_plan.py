@@ -42,7 +42,8 @@ def test_sections_are_typed(digits, demo):
     assert demo.warm_up is not None
     for plan in (digits, demo):
         assert all(isinstance(task, FederatedTask) for task in plan.tasks.values())
-        assert [stage.name for stage in plan.rounds.stages] == ["baseline", "buffer_gradient", "train", "evaluate"]
+        stages = [stage.name for stage in plan.rounds.stages]
+        assert stages == ["baseline", "buffer_gradient", "train", "end_task", "evaluate"]
 
 
 def test_nothing_in_it_can_be_changed(digits):
@@ -194,7 +195,7 @@ def test_what_openfl_adds_to_a_plan_makes_no_difference(demo, tmp_path):
 @pytest.mark.parametrize(
     ("assignment", "sentence"),
     [
-        ("task_runner.settings.method=derr", "task_runner.settings.method is 'derr'; did you mean der?"),
+        ("task_runner.settings.method=derr", "task_runner.settings.method is 'derr'; did you mean der"),
         ("task_runner.settings.method_settings.lamda=2", "task_runner.settings.method_settings has no setting 'lamda'"),
         ("task_runner.settings.optimizer.lr=fast", "task_runner.settings.optimizer.lr must be a number, not 'fast'."),
         ("task_runner.settings.optimizer.lr=-1", "task_runner.settings.optimizer.lr must be positive, not -1."),
@@ -220,7 +221,7 @@ def test_what_openfl_adds_to_a_plan_makes_no_difference(demo, tmp_path):
         ("aggregator.settings.use_delta_updates=true", "aggregator.settings.use_delta_updates must be false"),
         (
             "aggregator.settings={rounds: 20}",
-            "aggregator.settings has no setting 'rounds'; did you mean rounds_to_train",
+            "aggregator.settings has no setting 'rounds'; did you mean robust or rounds_to_train",
         ),
         (
             "collaborator.settings.connect_seconds=-1",
@@ -265,7 +266,8 @@ def test_rounds_do_not_hide_what_is_wrong_with_the_tasks(digits, assignment):
     [
         ("der", {"replay_batch": "x"}, "method_settings.replay_batch must be a whole number, not 'x'."),
         ("der", {"coefficient": [1]}, "method_settings.coefficient must be a number, not [1]."),
-        ("fedavg", {"replay_batch": True}, "method_settings.replay_batch must be a whole number, not True."),
+        ("agem", {"replay_batch": True}, "method_settings.replay_batch must be a whole number, not True."),
+        ("fedavg", {"replay_batch": 8}, "method_settings has no setting 'replay_batch'; there are none."),
     ],
 )
 def test_settings_of_methods_must_have_their_types(digits, method, settings, sentence):

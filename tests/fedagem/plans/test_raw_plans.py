@@ -10,7 +10,13 @@ from fedagem.plans.schema import OPTIONAL_SECTIONS, SECTIONS
 KEYS = {*SECTIONS, *OPTIONAL_SECTIONS, "settings", "template"} - {"tasks"}
 """What a plan's mapping is indexed with, under whatever name; `tasks` is a key of other mappings, too."""
 RAW_SOURCES = {"yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load"}
-READS_OTHER_YAML = {"fedagem/studies/study.py": "studies", "carla_bridge/config/plan_file.py": "the carla section"}
+READS_OTHER_YAML = {
+    "fedagem/studies/study.py": "studies",
+    "fedagem/secagg/identity.py": "pins of members",
+    "carla_bridge/config/plan_file.py": "the carla section",
+    "carla_bridge/datasets/yolo.py": "other people's data sets",
+    "workspace/src/simulate.py": "what OpenFL made of a plan",
+}
 
 
 def places_in(path: Path) -> list[str]:

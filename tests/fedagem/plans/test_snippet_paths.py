@@ -20,10 +20,10 @@ def plan_path(repository):
 def data(tmp_path, monkeypatch):
     """A data folder with the pack that the plan wants; its snippets are found, not read."""
     folder = tmp_path / "data"
-    for number in range(1, 5):
-        town = folder / "carla_snippets" / f"Town0{number}"
-        town.mkdir(parents=True)
-        (town / "annotations.json").write_text(json.dumps({}))
+    drives = [f"carla_drives/{name}" for name in ("city_day", "city_day_b", "highway_hills", "highway_day")]
+    for name in (*drives, "carla_snippets/Town04", "carla_snippets/Town04_b"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "annotations.json").write_text(json.dumps({}))
     monkeypatch.setenv("FEDAGEM_DATA", str(folder))
     return folder
 
@@ -35,9 +35,9 @@ def test_a_run_without_its_pack_ends_at_once_and_leaves_nothing(command, plan_pa
     result = CliRunner().invoke(main, [command, str(plan_path)])
     assert result.exit_code == 2
     assert " ".join(result.output.split()) == (
-        "Error: data_loader.settings.snippets.vehicle_1 names carla_snippets/Town01, but "
-        f"{tmp_path}/data/carla_snippets/Town01 is not a directory: "
-        "set FEDAGEM_DATA to the folder that holds carla_snippets, or give absolute paths."
+        "Error: data_loader.settings.snippets.vehicle_1 names carla_drives/city_day, but "
+        f"{tmp_path}/data/carla_drives/city_day is not a directory: "
+        "set FEDAGEM_DATA to the folder that holds carla_drives, or give absolute paths."
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -45,10 +45,11 @@ def test_a_run_without_its_pack_ends_at_once_and_leaves_nothing(command, plan_pa
 def test_later_legs_and_evaluation_frames_are_looked_for_too(plan_path, data, tmp_path):
     plan = Plan.load(plan_path)
     check_snippet_paths(plan)
-    (data / "carla_snippets" / "Town04" / "annotations.json").unlink()
-    with pytest.raises(DataError, match=r"snippets\.vehicle_2 names carla_snippets/Town04, but there is no snippet at"):
+    for name in ("carla_drives/highway_hills", "carla_snippets/Town04"):
+        (data / name / "annotations.json").unlink()
+    with pytest.raises(DataError, match=r"snippets\.vehicle_2 names carla_drives/highway_hills, but there is no snip"):
         check_snippet_paths(plan)
-    first_leg_only = [{"paths": ["carla_snippets/Town03"], "domain": "city"}]
+    first_leg_only = [{"paths": ["carla_drives/city_day"], "domain": "city"}]
     plan = plan.changed({"data_loader.settings.snippets.vehicle_2": first_leg_only})
     with pytest.raises(DataError, match=r"evaluation\.paths\.highway names carla_snippets/Town04, but"):
         check_snippet_paths(plan)
