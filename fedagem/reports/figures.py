@@ -8,21 +8,25 @@ from __future__ import annotations
 import io
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fedagem.learning.metrics import Matrix, average_accuracy, average_forgetting
+from fedagem.reports.measured import Measured
 from fedagem.reports.summary import Runs, by_plan, of_vehicles
-from fedagem.runs.folder import plan_of_run
-from fedagem.runs.metrics_log import Curve, curves_of, read_metrics, shown_name
+from fedagem.runs.metrics_log import Curve, shown_name
 from fedagem.runs.results import collect_results
+from fedagem.runs.uncertainty import drawn_mean, interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PANEL = (4.2, 3.6)
+PANEL = (4.2, 3.6)
 """Width and height in inches."""
 
 
@@ -57,10 +61,10 @@ def draw_comparison(directories: Sequence[Path], out: Path, name: str = "compari
     from matplotlib.figure import Figure
 
     lines, shift = _lines(directories)
-    figure = Figure(figsize=(_PANEL[0] * max(len(lines), 1), _PANEL[1]), layout="constrained")
+    figure = Figure(figsize=(PANEL[0] * max(len(lines), 1), PANEL[1]), layout="constrained")
     panels = figure.subplots(1, max(len(lines), 1), squeeze=False)[0]
-    for axes, metric in zip(panels, sorted(lines), strict=False):
-        _draw_panel(axes, metric, lines[metric], shift)
+    for axes, (metric, methods) in zip(panels, lines.items(), strict=False):
+        _draw_panel(axes, metric, methods, shift)
     if lines:
         panels[0].legend(fontsize="small")
     out.mkdir(parents=True, exist_ok=True)
@@ -76,12 +80,12 @@ def comparison_panels(directories: Sequence[Path]) -> list[str]:
 
     lines, shift = _lines(directories)
     panels = []
-    for metric in sorted(lines):
-        figure = Figure(figsize=_PANEL, layout="constrained")
+    for metric, methods in lines.items():
+        figure = Figure(figsize=PANEL, layout="constrained")
         axes = figure.subplots()
-        _draw_panel(axes, metric, lines[metric], shift)
+        _draw_panel(axes, metric, methods, shift)
         axes.legend(fontsize="small")
-        panels.append(_svg(figure))
+        panels.append(svg_of(figure))
     return panels
 
 
@@ -105,46 +109,78 @@ def _task_figure(title: str, methods: dict[str, list[Matrix]]) -> Figure:
     return figure
 
 
-def _lines(directories: Sequence[Path]) -> tuple[dict[str, dict[str, list[Curve]]], int | None]:
+@dataclass
+class _Line:
+    """The curves of a method's runs, and their draws if all have them."""
+
+    curves: list[Curve] = field(default_factory=list)
+    draws: list[dict[int, tuple[float, ...]]] = field(default_factory=list)
+
+    @property
+    def rounds(self) -> list[int]:
+        return sorted(set.intersection(*(set(curve) for curve in self.curves)))
+
+    def middle(self) -> list[float]:
+        return [mean(curve[number] for curve in self.curves) for number in self.rounds]
+
+    def band(self) -> list[tuple[float, float]]:
+        """Where 95 % of other draws of the frames and seeds are; without draws, from the lowest seed to the highest."""
+        if len(self.draws) == len(self.curves):
+            return [interval(drawn_mean([np.asarray(draws[number]) for draws in self.draws])) for number in self.rounds]
+        values = [[curve[number] for curve in self.curves] for number in self.rounds]
+        return [(min(row), max(row)) for row in values]
+
+
+def _lines(directories: Sequence[Path]) -> tuple[dict[str, dict[str, _Line]], int | None]:
     """The curves of all runs by metric and by method, and the round of the shift."""
-    lines: dict[str, dict[str, list[Curve]]] = defaultdict(lambda: defaultdict(list))
+    lines: dict[str, dict[str, _Line]] = {}
     shift = None
-    for directory in directories:
-        plan = plan_of_run(directory)
-        shift = plan.workload.shift_round
-        for metric, curve in curves_of(read_metrics(directory)).items():
-            lines[metric][plan.label].append(curve)
+    for run in map(Measured.of, directories):
+        shift = run.plan.workload.shift_round
+        for metric, curve in run.curves.items():
+            line = lines.setdefault(metric, {}).setdefault(run.plan.label, _Line())
+            line.curves.append(curve)
+            if metric in run.draws:
+                line.draws.append(run.draws[metric])
     return lines, shift
 
 
-def _draw_panel(axes: Axes, metric: str, lines: dict[str, list[Curve]], shift: int | None) -> None:
-    """A line per method, a band for its seeds, and the shift if an evaluation followed it."""
+def _draw_panel(axes: Axes, metric: str, lines: dict[str, _Line], shift: int | None) -> None:
+    """A line per method with its band, and the shift if an evaluation followed it."""
+    for label, line in lines.items():
+        (drawn,) = axes.plot(line.rounds, line.middle(), label=label, linewidth=1.8, marker="o", markersize=3)
+        low, high = zip(*line.band(), strict=True)
+        axes.fill_between(line.rounds, low, high, color=drawn.get_color(), alpha=0.15, linewidth=0)
+    if shift is not None and any(max(line.rounds) > shift for line in lines.values()):
+        mark_shift(axes, shift)
+    axes.set(title=shown_name(metric), ylim=(0, None))
+    by_round(axes)
+
+
+def mark_shift(axes: Axes, shift: float) -> None:
+    """A dashed line at the shift."""
+    axes.axvline(shift, color="0.4", linestyle="--", linewidth=1)
+    axes.annotate(
+        "shift",
+        (shift, 0),
+        (3, 3),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        fontsize="small",
+        color="0.4",
+    )
+
+
+def by_round(axes: Axes) -> None:
+    """Whole rounds along the axis, and a grid."""
     from matplotlib.ticker import MaxNLocator
 
-    for label, curves in lines.items():
-        rounds = sorted(set.intersection(*(set(curve) for curve in curves)))
-        middle = [mean(curve[number] for curve in curves) for number in rounds]
-        (line,) = axes.plot(rounds, middle, label=label, linewidth=1.8, marker="o", markersize=3)
-        low = [min(curve[number] for curve in curves) for number in rounds]
-        high = [max(curve[number] for curve in curves) for number in rounds]
-        axes.fill_between(rounds, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
-    if shift is not None and any(max(curve) > shift for curves in lines.values() for curve in curves):
-        axes.axvline(shift, color="0.4", linestyle="--", linewidth=1)
-        axes.annotate(
-            "shift",
-            (shift, 0),
-            (3, 3),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            fontsize="small",
-            color="0.4",
-        )
-    axes.set(title=shown_name(metric), xlabel="rounds", ylim=(0, None))
+    axes.set_xlabel("rounds")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
 
 
-def _svg(figure: Figure) -> str:
+def svg_of(figure: Figure) -> str:
     """The figure as an SVG element without the XML prologue."""
     text = io.StringIO()
     figure.savefig(text, format="svg")

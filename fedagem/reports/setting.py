@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fedagem.learning.methods import METHODS
+from fedagem.learning.methods.method import ReplaySettings
 from fedagem.learning.trainer import TrainingSettings
 from fedagem.plans.driving import DrivingSettings
 from fedagem.plans.plan import Plan
@@ -27,7 +28,8 @@ def setting_of(plans: Sequence[Plan], summary: Summary) -> dict[str, str]:
         "begins with": _beginning(plan),
         "model": plan.training.model.template,
         "method's settings": _by_method(plans, _method_settings),
-        "buffer": _by_method(plans, lambda training: str(training.buffer.capacity)),
+        "samples in a step": _by_method(plans, lambda training: _samples_in_a_step(training, data.batch_size)),
+        "buffer": _by_method(plans, _buffer),
         "samples of a buffer gradient": _by_method(plans, _buffer_gradient),
         "optimiser": _listed(plan.training.optimizer.model_dump(exclude_defaults=True)),
         "seeds": ", ".join(map(str, summary.seeds)),
@@ -44,10 +46,21 @@ def _by_method(plans: Sequence[Plan], setting: Callable[[TrainingSettings], str]
 
 
 def _method_settings(training: TrainingSettings) -> str:
-    """Only what the method makes use of: every method accepts a replay batch, but not every one replays."""
-    replays = METHODS[training.method].replays
-    chosen = training.method_settings.items()
-    return _listed({name: value for name, value in chosen if replays or name != "replay_batch"})
+    return _listed(training.method_settings)
+
+
+def _samples_in_a_step(training: TrainingSettings, batch_size: int) -> str:
+    """Of the batch and of the buffer: a method that replays computes more in a step than one that does not."""
+    method = METHODS.get(training.method)
+    if method is None or not issubclass(method.Settings, ReplaySettings):
+        return str(batch_size)
+    replayed: int = method(**training.method_settings).settings.replay_batch
+    return str(batch_size + replayed)
+
+
+def _buffer(training: TrainingSettings) -> str:
+    single = _listed(training.buffer.by_client)
+    return f"{training.buffer.capacity}{f', but {single}' if single else ''}"
 
 
 def _buffer_gradient(training: TrainingSettings) -> str:
@@ -67,9 +80,11 @@ def _frames_from(plan: Plan) -> str | None:
 def _evaluated_on(plan: Plan) -> str | None:
     if plan.driving is not None and isinstance(plan.workload, DrivingWorkload):
         seconds, vehicles = plan.driving.evaluation_seconds, plan.driving.evaluation_vehicles
-        frames = seconds * vehicles * plan.workload.frames_per_second
+        drives = plan.driving.evaluation_drives
+        frames = drives * seconds * vehicles * plan.workload.frames_per_second
         regions = " and ".join(plan.driving.evaluation_regions)
-        return f"about {frames:g} frames each of {regions}: {vehicles} x {seconds:g} s of driving"
+        towns = f"{drives} towns x " if drives > 1 else ""
+        return f"about {frames:g} frames each of {regions}: {towns}{vehicles} x {seconds:g} s of driving"
     if not isinstance(plan.data, DrivingSettings):
         return None
     evaluation = plan.data.evaluation

@@ -3,19 +3,20 @@
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, stdev
 from typing import Literal
 
+from rich.markup import escape
 from rich.table import Table
 
-from fedagem.reports.summary import Runs, Summary, by_plan, lost, of_vehicles, shift_note, summarise_runs
-from fedagem.runs.metrics_log import MAP_50, SMOOTHED, shown_name
+from fedagem.reports.summary import Runs, Summary, by_plan, of_vehicles, shift_note, summarise_runs
+from fedagem.runs.metrics_log import LOST, SMOOTHED, shown_name
 from fedagem.runs.results import Results
 
 _CONTINUAL = {"accuracy": "Acc", "forgetting": "Fgt", "bwt": "BWT", "fwt": "FWT"}
 """Headings of the paper's metrics, by their names in the results."""
-_MOMENTS = {"before": "before", "after": "at the end", "end": ""}
+_MOMENTS = {"before": "before", "after": "after", LOST: "lost", "end": "at the end"}
 
 
 @dataclass(frozen=True)
@@ -43,54 +44,31 @@ def mean_and_std(values: Iterable[float], digits: int) -> str:
     return f"{mean(known):.{digits}f}" + (f" ± {stdev(known):.{digits}f}" if len(known) > 1 else "")
 
 
-def overview(summary: Summary) -> Grid:
-    """The table that answers the question: by method, mean and deviation over the seeds."""
+def overviews(summary: Summary) -> list[Grid]:
+    """The tables that answer the question: by method over all tasks, or one for each curve of driving runs."""
     if summary.tasks:
-        return _overview_of_tasks(summary)
-    names = sorted({name for curves in summary.methods.values() for name in curves})
-    moments = ("before", "after") if summary.shift_reached else ("end",)
-    columns = [(name, moment) for name in names for moment in moments]
-    notes = [_over_seeds(summary), shift_note(summary)]
-    if any(name.startswith(MAP_50) for name in names):
-        spans = " before the shift, and of the run" if summary.shift_reached else ""
-        notes.append(f"mAP is the mean of the last {SMOOTHED} evaluations{spans}")
-    return Grid(
-        "Before and after the shift" if summary.shift_reached else "At the end",
-        [("method", ""), *((shown_name(name), _MOMENTS[moment]) for name, moment in columns)],
-        [
-            [label, *(mean_and_std(curves.get(name, {}).get(moment, []), digits=3) for name, moment in columns)]
-            for label, curves in summary.methods.items()
-        ],
-        "; ".join(note for note in notes if note),
-    )
-
-
-def forgetting_table(summary: Summary) -> Grid | None:
-    """How much of each domain's score was lost after the shift; None if no evaluation followed a shift."""
-    methods = summary.methods
-    names = sorted({name for curves in methods.values() for name, levels in curves.items() if "before" in levels})
-    if not names:
-        return None
-    return Grid(
-        "What was forgotten",
-        [("method", ""), *((shown_name(name), "") for name in names)],
-        [
-            [label, *(mean_and_std(lost(curves.get(name, {})), digits=3) for name in names)]
-            for label, curves in methods.items()
-        ],
-        "the level before the shift less the level at the end: positive is a loss, negative a gain",
-    )
+        return [_overview_of_tasks(summary)]
+    names = list(dict.fromkeys(name for curves in summary.methods.values() for name in curves))
+    grids = [_overview_of_curve(name, summary) for name in names]
+    return [replace(grid, note=_note(summary) if grid is grids[-1] else "") for grid in grids]
 
 
 def comparison_table(summary: Summary) -> Table:
-    """The overview for the terminal."""
-    shown = overview(summary)
-    table = Table(title=shown.title, caption=shown.note, pad_edge=False)
-    for what, moment in shown.headings:
-        side: Literal["left", "right"] = "left" if what in {"method", "scenario"} else "right"
-        table.add_column(f"{what} {moment}".strip(), justify=side, overflow="fold")
-    for row in shown.rows:
-        table.add_row(*row)
+    """The overviews for the terminal, below each other."""
+    grids = overviews(summary)
+    headings = [f"{what} {moment}".strip() for what, moment in grids[0].headings] if grids else []
+    table = Table(caption="; ".join(grid.note for grid in grids if grid.note), pad_edge=False)
+    for heading in headings:
+        side: Literal["left", "right"] = "left" if heading in {"method", "scenario"} else "right"
+        table.add_column(heading, justify=side, overflow="fold")
+    if len(grids) == 1:
+        table.title = grids[0].title
+    for grid in grids:
+        if len(grids) > 1:
+            table.add_section()
+            table.add_row(f"[bold]{escape(grid.title)}[/bold]")
+        for row in grid.rows:
+            table.add_row(*(escape(text) for text in row))
     return table
 
 
@@ -122,9 +100,63 @@ def results_table(all_results: Sequence[Results]) -> Table:
 
 def _driving_table(name: str, runs: Runs) -> Table:
     table, results = comparison_table(summarise_runs(list(runs))), list(runs.values())
-    table.title = f"{name}: {str(table.title).lower()}"
+    table.title = f"{name}: {table.title}" if table.title else name
     table.caption = f"{table.caption}; {_rounds(results)} rounds in {_minutes(results):.1f} minutes"
     return table
+
+
+def _overview_of_curve(name: str, summary: Summary) -> Grid:
+    moments = ("before", "after", LOST, "end") if summary.shift_reached else ("end",)
+    return Grid(
+        shown_name(name),
+        [("method", ""), *((_MOMENTS[moment], "") for moment in moments)],
+        [
+            [label, *(_level(label, name, moment, summary) for moment in moments)]
+            for label, curves in summary.methods.items()
+            if name in curves
+        ],
+    )
+
+
+def _level(label: str, name: str, moment: str, summary: Summary) -> str:
+    """Mean and deviation over the seeds, and the interval if there is one."""
+    text = mean_and_std(summary.methods[label][name].get(moment, []), digits=3)
+    if (between := summary.intervals.get(label, {}).get(name, {}).get(moment)) is not None:
+        text += f" [{between[0]:.3f}, {between[1]:.3f}]"
+    return text
+
+
+def _note(summary: Summary) -> str:
+    """What a reader must know about the numbers of all curves."""
+    notes = [_over_seeds(summary)]
+    if summary.intervals:
+        also = " and of the seeds" if len(summary.seeds) > 1 else ""
+        notes.append(f"in brackets where 95 % of other draws of the frames{also} are")
+    notes.append(shift_note(summary))
+    if summary.shift_reached:
+        notes.append(
+            f"before is the mean of the last {SMOOTHED} evaluations before the shift, after that of all evaluations "
+            f"after it, lost their difference, at the end the mean of the last {SMOOTHED}"
+        )
+    if summary.objects:
+        notes.append(_objects(summary))
+    return "; ".join(note for note in notes if note)
+
+
+def _objects(summary: Summary) -> str:
+    """Which classes a mean is over, and which have too few objects."""
+    domains: dict[str, dict[str, int]] = defaultdict(dict)
+    for name, count in summary.objects.items():
+        domain, _, label = name.partition("/")
+        domains[domain][label] = count
+    parts = []
+    for domain, counts in domains.items():
+        enough = [f"{label} ({n})" for label, n in counts.items() if n >= summary.least_objects]
+        few = [f"{label} ({n})" for label, n in counts.items() if 0 < n < summary.least_objects]
+        left_out = f", without {', '.join(few)}" if few else ""
+        parts.append(f"{domain} over {', '.join(enough) or 'no class'}{left_out}")
+    least = f"at least {summary.least_objects} objects" if summary.least_objects > 1 else "objects"
+    return f"mAP is the mean over classes with {least}: {'; '.join(parts)}"
 
 
 def _overview_of_tasks(summary: Summary) -> Grid:

@@ -23,9 +23,9 @@ def check_bridge(sections: Iterable[CarlaSettings]) -> None:
         raise FedAGemError(f"{problem}.") from problem
 
 
-def fleet_command(plan_file: str, port: int, ready_file: str) -> list[str]:
-    """The process that drives the vehicles and serves their frames on this machine."""
-    return [_BRIDGE, "serve", "--plan", plan_file, "--listen", f"127.0.0.1:{port}", "--ready-file", ready_file]
+def fleet_command(plan_file: str, ready_file: str) -> list[str]:
+    """The process that drives the vehicles and serves their frames on this machine, at a port that it chooses."""
+    return [_BRIDGE, "serve", "--plan", plan_file, "--listen", "127.0.0.1:0", "--ready-file", ready_file]
 
 
 def record_command(plan_file: Path, seconds: float, out: Path, jpeg_quality: int | None) -> list[str]:

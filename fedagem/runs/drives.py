@@ -15,6 +15,10 @@ from fedagem.plans.plan import Plan
 
 _STREAM_SECONDS = 5.0
 _SNIPPETS = "data_loader.settings.snippets"
+_EVALUATION_SEEDS, _WARM_UP_SEED = 1000, 500
+"""How far the seeds of other drives are from the plan's: plans with seeds near each other do not share them."""
+_NOT_SEEN = {"stream", "timeout_seconds", "traffic_manager_port"}
+"""Settings that change how frames travel, but not what they show."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Drive:
     @property
     def place(self) -> Path:
         """The folder of the recording: other settings or another simulator, another folder."""
-        carla = self.carla.model_dump(mode="json", exclude_defaults=True)
+        carla = self.carla.model_dump(mode="json", exclude_defaults=True, exclude=_NOT_SEEN)
         recipe = {"carla": carla, "seconds": self.seconds, "jpeg_quality": self.jpeg_quality}
         if self.carla.embedded:
             recipe["world_version"] = WORLD_VERSION
@@ -55,7 +59,7 @@ def drives_before(plan: Plan, live: bool) -> list[Drive]:
         return []
     drives = []
     if _lacks_evaluation_frames(plan):
-        drives.append(_evaluation_drive(plan))
+        drives += _evaluation_drives(plan)
     if _vehicles(plan).stream is not None and not live:
         drives.append(_training_drive(plan))
     if (chosen := plan.pending_warm_up) is not None:
@@ -67,8 +71,11 @@ def with_evaluation_frames(plan: Plan) -> Plan:
     """The plan with the frames of its evaluation drive, if it names none to evaluate on."""
     if plan.carla is None or not _lacks_evaluation_frames(plan):
         return plan
-    place = _evaluation_drive(plan).place
-    paths = {region: [str(place / vehicle) for vehicle in own] for region, own in _evaluators(plan).items()}
+    places = [drive.place for drive in _evaluation_drives(plan)]
+    paths = {
+        region: [str(place / vehicle) for place in places for vehicle in own]
+        for region, own in _evaluators(plan).items()
+    }
     return plan.changed({"data_loader.settings.evaluation.paths": paths})
 
 
@@ -110,16 +117,22 @@ def _lacks_evaluation_frames(plan: Plan) -> bool:
     return not _vehicles(plan).evaluation.paths
 
 
-def _evaluation_drive(plan: Plan) -> Drive:
+def _evaluation_drives(plan: Plan) -> list[Drive]:
+    """Drives in other towns than the one that is learned from, each in another one."""
     vehicles = tuple(
         VehicleSettings(name=vehicle, region=region) for region, own in _evaluators(plan).items() for vehicle in own
     )
-    carla = _drive_without_moves(plan, seed_offset=1).model_copy(update={"vehicles": vehicles})
-    return _drive(plan, "evaluation", carla, _settings(plan).evaluation_seconds)
+    drives = []
+    for number in range(1, _settings(plan).evaluation_drives + 1):
+        carla = _drive_without_moves(plan, seed_offset=_EVALUATION_SEEDS * number)
+        carla = carla.model_copy(update={"vehicles": vehicles})
+        use = "evaluation" if number == 1 else f"evaluation-{number}"
+        drives.append(_drive(plan, use, carla, _settings(plan).evaluation_seconds))
+    return drives
 
 
 def _evaluators(plan: Plan) -> dict[str, list[str]]:
-    """The vehicles of the evaluation drive, by their region."""
+    """The vehicles of an evaluation drive, by their region."""
     settings = _settings(plan)
     numbers = range(1, settings.evaluation_vehicles + 1)
     return {region: [f"{region}_{number}" for number in numbers] for region in settings.evaluation_regions}
@@ -131,7 +144,7 @@ def _training_drive(plan: Plan) -> Drive:
 
 
 def _warm_up_drive(plan: Plan, seconds: float) -> Drive:
-    return _drive(plan, "warm-up", _drive_without_moves(plan, seed_offset=2), seconds)
+    return _drive(plan, "warm-up", _drive_without_moves(plan, seed_offset=_WARM_UP_SEED), seconds)
 
 
 def _drive(plan: Plan, use: str, carla: CarlaSettings, seconds: float) -> Drive:
@@ -154,7 +167,7 @@ def _drive_without_moves(plan: Plan, seed_offset: int) -> CarlaSettings:
     """Another drive in the same world: the vehicles stay in their regions."""
     carla = _carla(plan)
     weather = tuple(event for event in carla.schedule if event.weather is not None)
-    return carla.model_copy(update={"schedule": weather, "seed": carla.seed + seed_offset})
+    return carla.model_copy(update={"schedule": weather, "seed": (carla.seed + seed_offset) % 2**31})
 
 
 def _replay(plan: Plan, place: Path, repeat: bool) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import yaml
 from fedagem.errors import FedAGemError, PlanError
 from fedagem.files import write_file
 from fedagem.learning import LEARNING_VERSION
+from fedagem.plans.checks import check_plan
 from fedagem.plans.plan import Plan
 from fedagem.plans.workspace import workspace_source
 
@@ -93,6 +94,13 @@ def requested_plan(directory: Path) -> Plan:
     path = directory / _REQUESTED
     followed = plan_of_run(directory)
     return _read(path, followed.name) if path.exists() else followed
+
+
+def checked_plan(directory: Path) -> Plan:
+    """The plan that the user asked for; refused in one sentence if it cannot work, also if `fx` was started by hand."""
+    plan = requested_plan(directory)
+    check_plan(plan, may_end_early=True)
+    return plan
 
 
 def _read(path: Path, name: str) -> Plan:

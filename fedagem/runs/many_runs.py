@@ -41,15 +41,21 @@ def run_jobs(jobs: Sequence[Job], parallel: int) -> None:
 
     The first failure, or an interrupt, stops the rest; what they have learned so far stays on disk.
     """
+    check_finished(jobs)
+    todo = list({job.directory: job for job in jobs if not job.finished}.values())
+    with BatchView(len(jobs), len(jobs) - len(todo)) as view:
+        run_in_parallel([partial(run_job, job, view) for job in todo], parallel)
+
+
+def check_finished(jobs: Sequence[Job]) -> None:
+    """Refuse results that another plan or version has left where a run belongs."""
     for job in jobs:
         if job.finished:
             resume_run(job.directory, job.requested)
-    todo = list({job.directory: job for job in jobs if not job.finished}.values())
-    with BatchView(len(jobs), len(jobs) - len(todo)) as view:
-        run_in_parallel([partial(_run, job, view) for job in todo], parallel)
 
 
-def _run(job: Job, view: BatchView, check: Check) -> None:
+def run_job(job: Job, view: BatchView, check: Check) -> None:
+    """Complete one run, new or begun before, and write its results."""
     rounds = job.plan.aggregator.rounds_to_train
     with view.run(job.title, RunWatch(job.directory), rounds) as bar:
         if is_run(job.directory):

@@ -25,14 +25,27 @@ TRAIN = "train"
 
 SECONDS = "seconds"
 """How long a stage took."""
+ABSENT = "absent"
+"""A client that a stage went on without, because nothing was heard of it."""
 TRAIN_SECONDS = "train_seconds"
 BUFFER_GRADIENT_SECONDS = "buffer_gradient_seconds"
+END_TASK_SECONDS = "end_task_seconds"
+SECAGG_SECONDS = "secagg_seconds"
+"""How much of a stage's time went into keys, agreements and openings of secure aggregation."""
+GIVEN_UP = "given_up"
+"""A stage whose protected sum was not opened; the value is the number of clients that had something to contribute."""
 BYTES_DOWN = "bytes_down"
 BYTES_UP = "bytes_up"
 SAMPLES = "samples"
 LOSS = "loss"
 REFINED_SHARE = "refined_share"
 """The share of batches whose gradient Fed-A-GEM changed."""
+COSINE = "cosine"
+"""The cosine of the angle between what a client contributed to a stage and the mean; logged with robust means."""
+EPSILON = "epsilon"
+"""What was spent so far of the privacy of a client, with differential privacy."""
+NOISE_LENGTH = "noise_length"
+"""How long the noise of a stage's mean is, in multiples of the longest mean that there could be without it."""
 BUFFER = "buffer"
 """How many samples a client's buffer holds."""
 
@@ -43,7 +56,11 @@ MAP_50 = "map_50/"
 MAP = "map/"
 """Prefix of mAP averaged over overlaps, by domain."""
 AP_50 = "ap_50/"
-"""Prefix of average precision by class."""
+"""Prefix of average precision at an overlap of 0.5, by domain and class."""
+OBJECTS = "objects/"
+"""Prefix of how many objects there are to find, by domain and class."""
+DRAWN = "drawn/"
+"""Prefix of another metric's name: what it is on other draws of the evaluation frames, a value for each draw."""
 LOSS_TERM = "loss/"
 """Prefix of the terms that a loss is the sum of."""
 BUFFER_DOMAIN = "buffer/"
@@ -51,11 +68,17 @@ BUFFER_DOMAIN = "buffer/"
 ALL_DOMAINS = f"{MAP_50}all"
 """mAP over the frames of all domains."""
 
+_OF_EVERY_STAGE = {SECONDS, BYTES_DOWN, BYTES_UP}
+"""Metrics that several stages of a round have."""
+
 Curve = dict[int, float]
 """A value by the number of rounds that the model was trained for."""
 
 SMOOTHED = 3
-"""Evaluations of mAP that a level averages: a detector in training jumps from round to round."""
+"""How many evaluations the level of a detector before the shift averages, and that at the end."""
+
+LOST = "lost"
+"""The name of the difference of the levels before and after the shift."""
 
 _SHOWN = {
     "map_50": "mAP@0.5",
@@ -76,20 +99,20 @@ class MetricRow:
     client: str
     metric: str
     value: float
-    """The mean over the tasks if there is a value for each."""
-    by_task: tuple[float, ...] = ()
-    """The values of the tasks, in their order; empty if the metric has a single value."""
+    """The mean if there are several."""
+    several: tuple[float, ...] = ()
+    """The values of the tasks in their order, or those of the draws; empty if the metric has a single value."""
 
     @classmethod
     def parse(cls, line: str | bytes) -> "MetricRow":
         """A line of the log; a ValueError, KeyError or TypeError says what is wrong with it."""
         fields: dict[str, Any] = json.loads(line)
-        value, by_task = fields["value"], ()
+        value, several = fields["value"], ()
         if isinstance(value, list):
-            value, by_task = mean(value), tuple(value)
+            value, several = mean(value), tuple(value)
         if not isinstance(value, (int, float)):
             raise TypeError(f"value must be a number or a list of numbers, not {value!r}")
-        return cls(int(fields["round"]), fields["stage"], fields["client"], fields["metric"], value, by_task)
+        return cls(int(fields["round"]), fields["stage"], fields["client"], fields["metric"], value, several)
 
     @property
     def trained(self) -> int:
@@ -102,17 +125,27 @@ class MetricRow:
         return self.metric.partition("/")[2]
 
 
+def series_of(row: MetricRow) -> dict[str, float]:
+    """A row as trackers take it: one series per client and metric, one per task of an accuracy; draws are left out."""
+    name = f"{row.client}/{row.metric}"
+    if row.metric.startswith(DRAWN):
+        return {}
+    if row.several:
+        return {f"{name}/task_{task}": value for task, value in enumerate(row.several, start=1)}
+    return {f"{name}/{row.stage}" if row.metric in _OF_EVERY_STAGE else name: row.value}
+
+
 def read_metrics(directory: Path) -> list[MetricRow]:
     """All rows of a run; a last row that is still being written is left out."""
     path = directory / LOG_NAME
     if not path.exists():
         raise FedAGemError(f"{directory} has no {LOG_NAME}: the run has not begun, or this is not a run.")
-    text = path.read_text(encoding="utf-8")
+    content = path.read_bytes()
     rows = []
-    for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), start=1):
+    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
         try:
             rows.append(MetricRow.parse(line))
-        except (ValueError, KeyError, TypeError) as problem:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as problem:
             raise FedAGemError(
                 f"{path} is damaged: it must hold one JSON object in every line, with round, stage, client, metric and "
                 f"value, but line {number} does not ({type(problem).__name__}: {problem})."
@@ -139,19 +172,52 @@ def curves_of(rows: Iterable[MetricRow]) -> dict[str, Curve]:
     return dict(curves)
 
 
+def class_curves_of(rows: Iterable[MetricRow]) -> dict[str, Curve]:
+    """Average precision by domain and class, by the name of the metric."""
+    curves: dict[str, Curve] = defaultdict(dict)
+    for row in rows:
+        if row.metric.startswith(AP_50):
+            curves[row.metric][row.trained] = row.value
+    return dict(curves)
+
+
+def draws_of(rows: Iterable[MetricRow]) -> dict[str, dict[int, tuple[float, ...]]]:
+    """The values on other draws of the frames, by the name of the metric and the number of rounds trained."""
+    draws: dict[str, dict[int, tuple[float, ...]]] = defaultdict(dict)
+    for row in rows:
+        if row.metric.startswith(DRAWN):
+            draws[row.metric.removeprefix(DRAWN)][row.trained] = row.several
+    return dict(draws)
+
+
 def last_evaluation(runs: Iterable[dict[str, Curve]]) -> int | None:
     """After how many rounds every curve of every run was still evaluated."""
     return min((max(curve) for curves in runs for curve in curves.values()), default=None)
 
 
-def levels(name: str, curve: Curve, shift: int | None) -> dict[str, float]:
-    """The curve's level before and after the shift, or at the end if no shift divides it."""
-    rounds = sorted(curve)
-    moments = {"end": rounds}
+def moments(name: str, rounds: Iterable[int], shift: int | None) -> dict[str, list[int]]:
+    """Which evaluations make the levels of a curve: `before` and `after` the shift if there is one, and at the `end`.
+
+    A detector in training jumps from round to round, so before and end are its last few evaluations.
+    """
+    known = sorted(rounds)
+    last = SMOOTHED if name.startswith((MAP_50, AP_50)) else 1
+    found = {"end": known[-last:]}
     if shift is not None:
-        moments = {"before": [n for n in rounds if n <= shift], "after": [n for n in rounds if n > shift]}
-    last = SMOOTHED if name.startswith(MAP_50) else 1
-    return {moment: mean(curve[n] for n in numbers[-last:]) for moment, numbers in moments.items() if numbers}
+        before, after = [n for n in known if n <= shift], [n for n in known if n > shift]
+        found = {"before": before[-last:], "after": after, "end": after[-last:]}
+    return {moment: numbers for moment, numbers in found.items() if numbers}
+
+
+def levels(name: str, curve: Curve, shift: int | None) -> dict[str, float]:
+    """The curve's level before and after the shift, what is lost between them, and at the end.
+
+    Only at the end if no shift divides it.
+    """
+    found = {moment: mean(curve[n] for n in rounds) for moment, rounds in moments(name, curve, shift).items()}
+    if {"before", "after"} <= found.keys():
+        found[LOST] = found["before"] - found["after"]
+    return found
 
 
 def shown_name(metric: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedagem.errors import FedAGemError
-from fedagem.runs.metrics_log import Curve, MetricRow, curves_of, read_metrics
+from fedagem.runs.metrics_log import DRAWN, Curve, MetricRow, curves_of, read_metrics
 from fedagem.runs.results import Results, Scalar, collect_results, scalars
 
 if TYPE_CHECKING:
@@ -40,11 +40,12 @@ class Run:
         return curves_of(self.rows)
 
     def rows_frame(self) -> DataFrame:
-        """All rows; a metric with a value for each task has a row for each `task`, from 1."""
+        """All rows but draws; a metric with a value for each task has a row for each `task`, from 1."""
         records = [
             (row.round, row.trained, row.stage, row.client, row.metric, task, value)
             for row in self.rows
-            for task, value in (enumerate(row.by_task, start=1) if row.by_task else [(None, row.value)])
+            if not row.metric.startswith(DRAWN)
+            for task, value in (enumerate(row.several, start=1) if row.several else [(None, row.value)])
         ]
         return _frame(records, ["round", "trained", "stage", "client", "metric", "task", "value"])
 

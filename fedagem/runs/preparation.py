@@ -31,15 +31,16 @@ def prepare(requested: Plan, live: bool) -> Plan:
     return plan if live else replaying_training_frames(plan)
 
 
-def warm_up(plan: Plan) -> Plan:
+def warm_up(plan: Plan, folder: Path = Path("runs")) -> Plan:
     """Train the model that the plan begins with, the first time; the plan with that model. Its drive is recorded.
 
-    It depends on the seed and on what the methods of a comparison share, so that all of them begin with the same.
+    It is kept in `folder`. It depends on the seed and on what the methods of a comparison share, so that all of them
+    begin with the same.
     """
     if (chosen := plan.pending_warm_up) is None:
         return plan
     training = _training_plan(plan, chosen)
-    place = Path("runs").resolve() / f"{plan.name}-warm-up-{training.digest}"
+    place = folder.resolve() / f"{plan.name}-warm-up-{training.digest}"
     workers = min(os.cpu_count() or 1, len(plan.workload.collaborators))
     run_jobs([Job(f"warm-up, seed {plan.seed}", training, training, place, workers=workers)], parallel=1)
     return plan.changed({"task_runner.settings.initial_model": str(place / "save" / f"last{SUFFIX}")})

@@ -6,19 +6,28 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from fedagem.errors import FedAGemError
 from fedagem.files import Lock
+from fedagem.system import HeldPort
 
 _REFRESH_SECONDS = 0.25
 _GRACE_SECONDS = 10.0
 _END_WITH_PARENT = str(Path(__file__).with_name("end_with_parent.py"))
 _LOCK_VARIABLE = "FEDAGEM_RUN_LOCK"
 """The environment variable by which a run's processes know the open file of the lock that they inherit."""
+
+
+class RunBusyError(FedAGemError):
+    """Another process is at work in the run's folder."""
+
+
+class ProcessKilledError(FedAGemError):
+    """A signal has ended a process of a run: somebody killed it, or the memory was not enough."""
 
 
 def stop_on_sigterm() -> None:
@@ -36,13 +45,36 @@ def lock_run(directory: Path) -> Lock:
     A process that was started by the command that holds the lock has inherited it, and shares it.
     """
     path = directory / "run.lock"
-    lock = Lock(path)
-    if not lock.take() and not _inherited(path):
+    lock, taken = _try_lock(path)
+    if not taken and not _inherited(path):
         lock.close()
-        raise FedAGemError(
+        raise RunBusyError(
             f"{directory.resolve()} is being run by another process: wait until it has ended, then resume it."
         )
     return lock
+
+
+def lock_client(directory: Path, name: str) -> Lock:
+    """Be the only collaborator of a name in a workspace: two would overwrite each other's states."""
+    path = directory / "logs" / f"{name}.lock"
+    path.parent.mkdir(exist_ok=True)
+    lock, taken = _try_lock(path)
+    if not taken:
+        lock.close()
+        raise RunBusyError(f"{name} of {directory.resolve()} is at work in another process: end that one first.")
+    return lock
+
+
+def _try_lock(path: Path) -> tuple[Lock, bool]:
+    lock = Lock(path)
+    try:
+        return lock, lock.take()
+    except OSError as problem:
+        lock.close()
+        raise FedAGemError(
+            f"{path.resolve()} cannot be locked ({problem.strerror}): mount its file system with locks, or run in a "
+            "folder of another one."
+        ) from problem
 
 
 def _inherited(lock: Path) -> bool:
@@ -73,18 +105,31 @@ class ProcessGroup:
         self.directory = directory
         self.members: list[Member] = []
         self._lock: Lock | None = None
+        self._ports: list[HeldPort] = []
 
     def claim(self) -> None:
         """Be the only group at work in this run's folder; its processes share the lock."""
         self._lock = lock_run(self.directory)
 
-    def start(self, name: str, command: list[str], service: bool = False, keep_open: Sequence[int] = ()) -> Member:
+    def hold_port(self) -> int:
+        """A port for one of the processes, which nobody else can take until this context ends."""
+        self._ports.append(HeldPort())
+        return self._ports[-1].number
+
+    def start(
+        self,
+        name: str,
+        command: list[str],
+        service: bool = False,
+        keep_open: Sequence[int] = (),
+        secrets: Mapping[str, str] = MappingProxyType({}),
+    ) -> Member:
         """Start a process in the run's directory with its output in logs/NAME.log; it does not outlive this one.
 
         It keeps the files of `keep_open` and, unless it is a service, the run's lock open: what they lock is only free
-        when this process, too, has ended.
+        when this process, too, has ended. It finds `secrets` in its environment, which other users cannot read.
         """
-        environment = dict(os.environ)
+        environment = {**os.environ, **secrets}
         if self._lock is not None and not service:
             keep_open = [*keep_open, self._lock.fileno()]
             environment[_LOCK_VARIABLE] = str(self._lock.fileno())
@@ -125,7 +170,8 @@ class ProcessGroup:
                 running[-1].process.wait(_REFRESH_SECONDS)
         for member in self.members:
             if code := member.process.poll():
-                raise FedAGemError(_obituary(member, code))
+                problem = ProcessKilledError if code < 0 else FedAGemError
+                raise problem(_obituary(member, code))
 
     def __enter__(self) -> "ProcessGroup":
         return self
@@ -143,6 +189,8 @@ class ProcessGroup:
             except subprocess.TimeoutExpired:
                 member.process.kill()
                 member.process.wait()
+        for port in self._ports:
+            port.close()
         if self._lock is not None:
             self._lock.close()
 

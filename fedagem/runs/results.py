@@ -18,25 +18,34 @@ from fedagem.plans.plan import Plan
 from fedagem.runs.folder import plan_of_run
 from fedagem.runs.metrics_log import (
     ACCURACY,
+    AP_50,
     BUFFER_GRADIENT_SECONDS,
     BYTES_DOWN,
     BYTES_UP,
+    END_TASK_SECONDS,
+    EPSILON,
     FEDERATION,
     LOG_NAME,
     MAP_50,
+    NOISE_LENGTH,
+    OBJECTS,
     REFINED_SHARE,
     SECONDS,
     TRAIN_SECONDS,
     MetricRow,
+    class_curves_of,
     curves_of,
+    draws_of,
     last_evaluation,
     levels,
     read_metrics,
     scenarios,
     total,
 )
+from fedagem.runs.uncertainty import Interval, drawn_levels, interval
 from fedagem.tasks.settings import StreamSettings
 
+_COUNTED = ("rounds", "clients", "seconds", "train_seconds", "client_seconds", "end_task_seconds")
 CONTINUAL_METRICS = ("accuracy", "forgetting", "bwt", "fwt")
 """The paper's metrics of continual learning, as fields of `Results`."""
 
@@ -61,6 +70,11 @@ class Results:
     refined_share: float
     bytes: dict[str, float]
     """Mean bytes that one client moves `down` and `up` in one round."""
+    end_task_seconds: float = 0.0
+    """Of what the method does at the ends of tasks, summed over the clients."""
+    kept_bytes: dict[str, float] = field(default_factory=dict)
+    """What is on disk after the last round: of a `client` on average, buffer and method; of the `server`, with the
+    model."""
     accuracy_matrix: dict[str, list[list[float]]] = field(default_factory=dict)
     """By scenario: the accuracy on each task after each task, beginning with the untrained model."""
     accuracy: dict[str, float] = field(default_factory=dict)
@@ -70,17 +84,31 @@ class Results:
     fwt: dict[str, float | None] = field(default_factory=dict)
     shift_round: int | None = None
     map_50: dict[str, dict[str, float]] = field(default_factory=dict)
-    """By domain and moment: `before` and `after` the shift, or `end` if no evaluation followed a shift."""
+    """By domain and moment: `before` and `after` the shift, what was `lost` between them, and at the `end`; only at the
+    end if no evaluation followed a shift."""
+    ap_50: dict[str, dict[str, float]] = field(default_factory=dict)
+    """The same by domain and class, such as `city/vehicle`."""
+    objects: dict[str, int] = field(default_factory=dict)
+    """How many objects there were to find, by domain and class."""
+    privacy: dict[str, float] = field(default_factory=dict)
+    """With differential privacy: the `epsilon` that was spent and its `delta`, the settings `noise`, `model_clip` and
+    `g_ref_clip`, and `noise_length`, how long the noise is compared with all that clients could contribute."""
+    intervals: dict[str, dict[str, Interval]] = field(default_factory=dict)
+    """Where 95 % of other draws of the evaluation frames are, by metric, such as `map_50/city`, and moment."""
 
     @property
     def label(self) -> str:
         """What the run's method is called in tables and legends."""
         return method_label(self.method, self.fedagem)
 
+    def interval(self, name: str, scope: str, moment: str) -> Interval | tuple[()]:
+        """The interval of a level; empty if the run has none."""
+        return self.intervals.get(f"{name}/{scope}", {}).get(moment, ())
+
     def to_json(self) -> dict[str, Any]:
         """The content of results.json."""
         content = dataclasses.asdict(self)
-        for name in ("accuracy_matrix", *CONTINUAL_METRICS, "map_50"):
+        for name in ("accuracy_matrix", *CONTINUAL_METRICS, "map_50", "ap_50", "objects", "privacy", "intervals"):
             if not content[name]:
                 del content[name]
         if not self.map_50:
@@ -93,8 +121,10 @@ class Scalar:
     """One number of the results: a row of results.csv.
 
     The first four columns say which run it is, so the files of many runs can be concatenated. `name` is the number's
-    name in results.json. `scope` is the scenario of an accuracy, the domain of a mAP or the direction of bytes. `task`
-    (from 1) is only for `accuracy_matrix`. `moment` says when a score was measured: `before` or `after` the shift,
+    name in results.json, with `_low` and `_high` for the bounds of its interval. `scope` is the scenario of an
+    accuracy, the domain of a mAP, the domain and class of an AP, the direction of bytes or who keeps
+    them. `task` (from 1) is only for
+    `accuracy_matrix`. `moment` says when a score was measured: `before` or `after` the shift, `lost` between them,
     `end`, or `after_task_2` for `accuracy_matrix`, of which `after_task_0` is the untrained model. What does not apply
     is empty; numbers that are not defined have no row.
     """
@@ -112,7 +142,7 @@ class Scalar:
 
 def accuracy_matrix(rows: Iterable[MetricRow], scenario: str, rounds_per_task: int) -> list[list[float]]:
     """a[t][i] at the task ends, row 0 being the untrained model."""
-    by_rounds = {row.trained: list(row.by_task) for row in rows if row.metric == f"{ACCURACY}{scenario}"}
+    by_rounds = {row.trained: list(row.several) for row in rows if row.metric == f"{ACCURACY}{scenario}"}
     matrix: list[list[float]] = []
     while len(matrix) * rounds_per_task in by_rounds:
         matrix.append(by_rounds[len(matrix) * rounds_per_task])
@@ -135,6 +165,9 @@ def collect_results(directory: Path) -> Results:
         client_seconds=total(rows, TRAIN_SECONDS, BUFFER_GRADIENT_SECONDS),
         refined_share=_mean_or_zero([row.value for row in rows if row.metric == REFINED_SHARE]),
         bytes=_bytes_per_client_and_round(rows),
+        end_task_seconds=total(rows, END_TASK_SECONDS),
+        kept_bytes=_kept_bytes(directory),
+        privacy=_privacy(rows, plan),
         **_continual_metrics(rows, plan),
         **_detection_metrics(rows, plan),
     )
@@ -188,10 +221,11 @@ def csv_of(rows: Sequence[Scalar]) -> str:
 
 def _numbers(results: Results) -> Iterator[tuple[str, str, int | None, str, float]]:
     """The name, scope, task, moment and value of each number."""
-    for name in ("rounds", "clients", "seconds", "train_seconds", "client_seconds", "refined_share"):
+    for name in (*_COUNTED, "refined_share"):
         yield name, "", None, "", getattr(results, name)
-    for direction, value in results.bytes.items():
-        yield "bytes", direction, None, "", value
+    for name in ("bytes", "kept_bytes"):
+        for scope, value in getattr(results, name).items():
+            yield name, scope, None, "", value
     for scenario, matrix in results.accuracy_matrix.items():
         for learned, accuracies in enumerate(matrix):
             for task, accuracy in enumerate(accuracies, start=1):
@@ -200,11 +234,22 @@ def _numbers(results: Results) -> Iterator[tuple[str, str, int | None, str, floa
         for scenario, score in getattr(results, name).items():
             if score is not None:
                 yield name, scenario, None, "end", score
+    for name, value in results.privacy.items():
+        yield name, "privacy", None, "end", value
+    yield from _detection_numbers(results)
+
+
+def _detection_numbers(results: Results) -> Iterator[tuple[str, str, None, str, float]]:
     if results.shift_round is not None:
         yield "shift_round", "", None, "", results.shift_round
-    for domain, by_moment in results.map_50.items():
-        for moment, level in by_moment.items():
-            yield "map_50", domain, None, moment, level
+    for name in ("map_50", "ap_50"):
+        for scope, by_moment in getattr(results, name).items():
+            for moment, level in by_moment.items():
+                yield name, scope, None, moment, level
+                for bound, limit in zip(("low", "high"), results.interval(name, scope, moment), strict=False):
+                    yield f"{name}_{bound}", scope, None, moment, limit
+    for scope, count in results.objects.items():
+        yield "objects", scope, None, "", count
 
 
 def _continual_metrics(rows: Sequence[MetricRow], plan: Plan) -> dict[str, Any]:
@@ -221,15 +266,33 @@ def _continual_metrics(rows: Sequence[MetricRow], plan: Plan) -> dict[str, Any]:
 
 
 def _detection_metrics(rows: Sequence[MetricRow], plan: Plan) -> dict[str, Any]:
-    """mAP by domain, before and after the shift if an evaluation followed it; nothing if no mAP was measured."""
+    """mAP by domain and AP by class, before and after the shift if an evaluation followed it; nothing without mAP."""
     curves = {name: curve for name, curve in curves_of(rows).items() if name.startswith(MAP_50)}
     last = last_evaluation([curves])
     if last is None:
         return {}
     shift = plan.workload.shift_round
     divided = shift if shift is not None and last > shift else None
-    scores = {name.removeprefix(MAP_50): levels(name, curve, divided) for name, curve in curves.items()}
-    return {"shift_round": shift, "map_50": scores}
+    drawn = {name: drawn_levels(name, draws, divided) for name, draws in draws_of(rows).items()}
+    return {
+        "shift_round": shift,
+        "map_50": {name.removeprefix(MAP_50): levels(name, curve, divided) for name, curve in curves.items()},
+        "ap_50": {
+            name.removeprefix(AP_50): levels(name, curve, divided) for name, curve in class_curves_of(rows).items()
+        },
+        "objects": {row.part: int(row.value) for row in rows if row.metric.startswith(OBJECTS)},
+        "intervals": {
+            name: {moment: interval(values) for moment, values in by_moment.items()}
+            for name, by_moment in drawn.items()
+        },
+    }
+
+
+def _privacy(rows: Sequence[MetricRow], plan: Plan) -> dict[str, float]:
+    """What the aggregator has logged of the account; nothing before the first release."""
+    logged = {row.metric: row.value for row in rows if row.metric in {EPSILON, NOISE_LENGTH}}
+    chosen = plan.aggregator.privacy
+    return {} if chosen is None or not logged else {**logged, **chosen.model_dump()}
 
 
 def _mean_or_zero(values: list[float]) -> float:
@@ -240,3 +303,13 @@ def _bytes_per_client_and_round(rows: Sequence[MetricRow]) -> dict[str, float]:
     clients = {row.client for row in rows if row.metric == BYTES_UP}
     turns = max(len(clients) * len({row.round for row in rows}), 1)
     return {direction: total(rows, metric) / turns for direction, metric in (("down", BYTES_DOWN), ("up", BYTES_UP))}
+
+
+def _kept_bytes(directory: Path) -> dict[str, float]:
+    """The newest state of each client, and the server's checkpoint; nothing of a run that has not begun."""
+    checkpoint = directory / "save" / "checkpoint.state"
+    if not checkpoint.exists():
+        return {}
+    states = [max(folder.glob("*.state"), default=None) for folder in (directory / "local_state").glob("*")]
+    sizes = [state.stat().st_size for state in states if state is not None]
+    return {"client": _mean_or_zero([float(size) for size in sizes]), "server": float(checkpoint.stat().st_size)}

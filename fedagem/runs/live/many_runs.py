@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, 
 from rich.table import Column
 
 from fedagem.runs.live.clients_table import clients_table
+from fedagem.runs.live.lines import Lines
 from fedagem.runs.live.progress import slow_progress
 from fedagem.runs.live.run_watch import RunWatch
 
@@ -23,6 +24,7 @@ class BatchView:
 
     def __init__(self, runs: int, finished: int) -> None:
         console = Console(stderr=True)
+        self._lines = Lines(console)
         self._progress = slow_progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -65,17 +67,24 @@ class BatchView:
                 self._progress.remove_task(bar)
                 self._draw()
 
+    def count(self, runs: int, finished: int) -> None:
+        """Say how many runs there are and how many are finished, if others work on them, too."""
+        self._progress.update(self._all, total=runs, completed=finished)
+
     def refresh(self, bar: TaskID) -> None:
         """Take in what a run has written since the last look."""
         with self._lock:
-            if self._watches[bar].look():
+            watch = self._watches[bar]
+            news = watch.look()
+            self._lines.say(self._titles[bar], f"{watch.rounds} rounds done, {watch.summary()}")
+            if news or self._live.console.is_terminal:
                 self._draw()
 
     def _draw(self) -> None:
         tables = []
         few = len(self._watches) <= _TABLES
         for bar, watch in self._watches.items():
-            self._progress.update(bar, completed=watch.rounds, facts=watch.stage if few else watch.summary())
+            self._progress.update(bar, completed=watch.rounds, facts=watch.under_way() if few else watch.summary())
             if few and watch.clients:
                 tables.append(clients_table(watch, _CLIENTS_SHOWN, self._titles[bar]))
         self._live.update(Group(self._progress, *tables))

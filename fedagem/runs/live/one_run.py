@@ -12,8 +12,10 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from fedagem.runs.live.clients_table import clients_table
+from fedagem.runs.live.lines import Lines
 from fedagem.runs.live.progress import slow_progress
 from fedagem.runs.live.run_watch import RunWatch
 
@@ -25,7 +27,9 @@ class LiveView:
 
     def __init__(self, directory: Path, title: str, rounds: int) -> None:
         self._watch = RunWatch(directory)
+        self._title, self._total = title, rounds
         console = Console(stderr=True)
+        self._lines = Lines(console)
         self._progress = slow_progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=12),
@@ -40,7 +44,9 @@ class LiveView:
             SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console
         )
         self._stage = self._under_way.add_task(self._watch.stage, total=None)
-        self._live = Live(Group(self._progress, self._under_way), console=console, refresh_per_second=4)
+        self._waiting = Text(style="yellow")
+        above = Group(self._progress, self._under_way, self._waiting)
+        self._live = Live(above, console=console, refresh_per_second=4)
 
     def __enter__(self) -> "LiveView":
         self._live.start()
@@ -55,8 +61,13 @@ class LiveView:
     def refresh(self) -> None:
         """Read new rows and show them; the clock starts again with every stage."""
         before = self._watch.stage
-        if self._watch.look():
+        news = self._watch.look()
+        self._under_way.update(self._stage, description=self._watch.under_way())
+        self._waiting.plain = self._watch.waiting()
+        self._lines.say(self._title, f"{self._watch.rounds} of {self._total} rounds, {self._watch.summary()}")
+        if news:
             self._progress.update(self._run, completed=self._watch.rounds)
             if self._watch.stage != before:
                 self._under_way.reset(self._stage, description=self._watch.stage)
-            self._live.update(Group(self._progress, self._under_way, clients_table(self._watch, _CLIENTS_SHOWN)))
+            clients = clients_table(self._watch, _CLIENTS_SHOWN)
+            self._live.update(Group(self._progress, self._under_way, self._waiting, clients))

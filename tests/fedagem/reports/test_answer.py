@@ -9,7 +9,7 @@ from carla_bridge.config.section import CarlaSettings
 from fedagem.plans.driving import DrivingSettings
 from fedagem.plans.plan import Plan
 from fedagem.plans.workload import DrivingWorkload
-from fedagem.reports.answer import question
+from fedagem.reports.answer import over_drives, question
 from fedagem.reports.summary import Summary
 
 VEHICLES = ["vehicle_1", "vehicle_2"]
@@ -81,3 +81,30 @@ def test_plans_without_a_shift_are_asked_something_else(repository: Path) -> Non
 def test_the_driving_plans_ask_about_the_city(repository: Path, name: str) -> None:
     plan = Plan.load(repository / "plan" / f"{name}.yaml")
     assert question(plan.workload, summary(4)) == "Vehicles move from city to highway: does the federation forget city?"
+
+
+def lost_on_a_drive(*seeds: tuple[float, float, float]) -> dict[str, dict[str, list[float]]]:
+    """The levels of one method's runs on one drive: before, lost and at the end."""
+    before, lost, end = (list(levels) for levels in zip(*seeds, strict=True))
+    return {"map_50/harbour": {"before": before, "lost": lost, "end": end}}
+
+
+def test_runs_on_several_drives_are_answered_together() -> None:
+    """The standard error of 0.10, 0.06, 0.08 and 0.04 is 0.0129, that of the paired differences 0.0065."""
+    drives = [
+        {
+            "fedavg": lost_on_a_drive((0.4, 0.1, 0.3), (0.4, 0.06, 0.35)),
+            "der + Fed-A-GEM": lost_on_a_drive((0.4, -0.01, 0.4), (0.4, -0.01, 0.44)),
+        },
+        {
+            "fedavg": lost_on_a_drive((0.5, 0.08, 0.4), (0.5, 0.04, 0.44)),
+            "der + Fed-A-GEM": lost_on_a_drive((0.5, -0.01, 0.51), (0.5, -0.01, 0.52)),
+        },
+    ]
+    summaries = [Summary(4, True, 10, [0, 1], methods=methods, tasks={}) for methods in drives]
+    assert over_drives(driven("harbour", (240, "dunes")), summaries) == (
+        "mAP@0.5 harbour, 2 drives, 4 runs of each method, ± is a standard error: fedavg loses 0.070 ± 0.013 of 0.450; "
+        "der + Fed-A-GEM gains 0.010 ± 0.000 of 0.450; at the end der + Fed-A-GEM is 0.095 ± 0.006 above fedavg."
+    )
+    unfinished = Summary(4, False, 3, [0, 1], methods=drives[0], tasks={})
+    assert over_drives(driven("harbour", (240, "dunes")), [summaries[0], unfinished]) is None

@@ -28,3 +28,10 @@ def test_the_version_of_the_embedded_simulator_is_nothing_to_a_real_server(tmp_p
 @pytest.mark.parametrize("settings", [{"seed": 1}, {"frames_per_second": 2.0}])
 def test_other_settings_make_another_recording(tmp_path, settings):
     assert place(tmp_path, simulator="embedded", **settings) != place(tmp_path, simulator="embedded")
+
+
+@pytest.mark.parametrize(
+    "settings", [{"timeout_seconds": 60.0}, {"traffic_manager_port": 8000}, {"stream": {"port": 4401}}]
+)
+def test_settings_that_change_no_frame_find_the_same_recording(tmp_path, settings):
+    assert place(tmp_path, simulator="embedded", **settings) == place(tmp_path, simulator="embedded")

@@ -19,12 +19,12 @@ def run(tmp_path):
 def test_rows_say_how_long_their_model_was_trained(run):
     accuracies = [measured for measured in read_metrics(run) if measured.metric == "accuracy/domain_il"]
     assert [measured.trained for measured in accuracies] == [0, 1, 2, 3, 4], "the baseline comes before round 0"
-    assert accuracies[0].by_task == (0.1, 0.2)
+    assert accuracies[0].several == (0.1, 0.2)
     assert accuracies[0].value == pytest.approx(0.15), "the mean over the tasks"
     assert accuracies[0].part == "domain_il"
     plain = MetricRow.parse(json.dumps(row(3, "train", "client_1", "samples", 10)))
     assert plain == MetricRow(3, "train", "client_1", "samples", 10)
-    assert (plain.by_task, plain.part, plain.trained) == ((), "", 4)
+    assert (plain.several, plain.part, plain.trained) == ((), "", 4)
 
 
 def test_a_row_that_is_still_being_written_is_left_out(run):
@@ -68,7 +68,15 @@ def test_curves_have_levels_on_both_sides_of_a_shift(tmp_path):
     assert last_evaluation([curves, {"map_50/city": {0: 0.0, 4: 0.4}}]) == 4
     assert last_evaluation([]) is None
     city = curves["map_50/city"]
-    assert levels("map_50/city", city, 4) == {"before": pytest.approx(0.3), "after": pytest.approx(0.25)}
+    assert levels("map_50/city", city, 4) == {
+        "before": pytest.approx(0.3),
+        "after": pytest.approx(0.25),
+        "end": pytest.approx(0.25),
+        "lost": pytest.approx(0.05),
+    }
+    longer = {**city, 7: 0.0, 8: 0.0, 9: 0.0}
+    assert levels("map_50/city", longer, 4)["after"] == pytest.approx((0.2 + 0.3) / 5), "all evaluations"
+    assert levels("map_50/city", longer, 4)["end"] == 0, "the last three"
     assert levels("map_50/city", city, None) == {"end": pytest.approx((0.4 + 0.2 + 0.3) / 3)}
     assert levels("accuracy/domain_il", city, None) == {"end": pytest.approx(0.3)}, "accuracies are not averaged"
 

@@ -1,5 +1,6 @@
 """Work in parallel ends with its first failure."""
 
+import contextlib
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -47,6 +48,34 @@ def test_what_is_under_way_is_stopped_by_its_check_and_has_ended_when_the_failur
     with pytest.raises(FedAGemError, match="it went wrong"):
         run_in_parallel([waits, fails], parallel=2)
     assert ended.is_set()
+
+
+def test_an_interrupt_while_the_first_part_is_being_started_stops_it_too(monkeypatch):
+    """A pool that is interrupted while it starts a thread forgets that thread."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def waits(check):
+        begun.set()
+        try:
+            while True:
+                check.pause(60)
+        finally:
+            ended.set()
+
+    class Interrupted(ThreadPoolExecutor):
+        def submit(self, function, /, *arguments, **options):
+            def run():
+                with contextlib.suppress(Exception):
+                    function(*arguments, **options)
+
+            threading.Thread(target=run, daemon=True).start()
+            begun.wait()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(parallel, "ThreadPoolExecutor", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_in_parallel([waits], parallel=1)
+    assert ended.is_set(), "it has ended when the interrupt is raised"
 
 
 def test_everything_is_done_in_order():

@@ -47,7 +47,7 @@ def test_all_end_well(directory):
             ["was killed by SIGKILL", "last words"],
         ),
         ("import sys; print('Error: no such thing.'); sys.exit(2)", ["exit code 2: no such thing.", "bad.log"]),
-        ("print('a'); print('b'); exit(3)", ["ended with exit code 3; the end of", "| b"]),
+        ("print('a'); print('b'); exit(3)", ["ended with exit code 3; the end of", "\n  | a\n  | b"]),
     ],
 )
 def test_who_fails_is_named_and_the_others_are_ended(directory, code, words):

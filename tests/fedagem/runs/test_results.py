@@ -64,7 +64,7 @@ def test_every_number_has_a_row(run):
     assert values["accuracy_matrix", "domain_il", "2", "after_task_0"] == MATRIX[0][1]
     assert values["accuracy_matrix", "domain_il", "1", "after_task_2"] == MATRIX[2][0]
     assert values["forgetting", "domain_il", "", "end"] == pytest.approx(0.3)
-    assert len(rows) == 6 + 2 + 6 + 4
+    assert len(rows) == 7 + 2 + 6 + 4
 
 
 def test_domains_have_a_row_for_each_moment(tmp_path):

@@ -1,4 +1,4 @@
-"""What is known of a run comes from a metrics file that grows, and that a restarted aggregator writes anew."""
+"""What is known of a run comes from a metrics file that grows, and that a restarted aggregator writes again."""
 
 import io
 import json
@@ -124,6 +124,18 @@ def test_the_stage_that_follows_the_last_row_is_under_way(watch, tmp_path, over,
     assert (watch.stage, watch.rounds) == (under_way, rounds)
 
 
+@pytest.mark.parametrize(("fedagem", "next_round"), [(True, "round 3: buffer_gradient"), (False, "round 3: train")])
+def test_stages_without_work_are_never_under_way(tmp_path, fedagem, next_round):
+    plan = Plan.load(find_plan("rotated_digits")).changed({"task_runner.settings.fedagem": fedagem}, rounds=10)
+    (tmp_path / "plan").mkdir()
+    (tmp_path / "plan" / "plan.yaml").write_text(plan.to_yaml())
+    watch = RunWatch(tmp_path)
+    for over, under_way in (("train", "round 2: evaluate"), ("evaluate", next_round)):
+        append(tmp_path / "metrics.jsonl", [row(1, "federation", "seconds", 1.0) | {"stage": over}])
+        watch.look()
+        assert watch.stage == under_way
+
+
 def test_the_view_shows_clients_and_scores(watch, tmp_path, capsys):
     with LiveView(tmp_path, "the run", 20):
         append(tmp_path / "metrics.jsonl", [*round_of_two(0), row(0, "client_2", "loss/boxes", 1.25)])
@@ -185,3 +197,20 @@ def test_a_batch_shows_the_vehicles_of_few_runs_and_a_line_for_each_of_many(tmp_
             other.__exit__(None, None, None)
     [line] = lines_on_a_screen(view)
     assert "4/8" in line
+
+
+def test_clients_whose_metrics_are_summed_are_shown_as_one(watch, tmp_path):
+    """Secure aggregation shows means; what clients upload says nothing of what they learn."""
+    append(
+        tmp_path / "metrics.jsonl",
+        [
+            row(0, "federation", "loss", 1.5),
+            row(0, "federation", "samples", 30),
+            row(0, "federation", "secagg_seconds", 0.1),
+            row(0, "federation", "seconds", 2.0),
+            row(0, "client_1", "bytes_up", 1000),
+        ],
+    )
+    watch.look()
+    assert dict(watch.clients) == {"mean": {"loss": 1.5, "samples": 30}}
+    assert "loss 1.500" in watch.summary()
