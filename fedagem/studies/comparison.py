@@ -96,7 +96,7 @@ def _line(
     if row.without is None and part.baseline is not None:
         reference = next(other for other in part.rows if other.label == part.baseline)
     return Line(
-        part.plan,
+        part.shown or part.plan,
         metric,
         row.label,
         paper(row, "without"),

@@ -12,6 +12,7 @@ from fedagem.plans.plan import Plan
 from fedagem.runs.many_runs import Job
 from fedagem.runs.results import write_results
 from fedagem.studies.study import SIDES, Part, Row, Scale, Study, check_assignments, load_scale
+from fedagem.studies.sweep import point_of
 from fedagem.tasks.settings import StreamSettings
 
 
@@ -61,13 +62,14 @@ def runs_of(
     check_assignments(study, assignments)
     runs = []
     for number, part in enumerate(study.parts):
+        point = point_of(part)
         scale = load_scale(folder, part, scale_name)
         plan_file = Plan.load(folder / f"{part.plan}.yaml")
         for seed in range(seeds):
             for row in part.rows:
                 for side in SIDES:
                     if row.figures(side) is not None:
-                        plan = resolve_plan(plan_file, row, side, scale, seed, assignments)
+                        plan = resolve_plan(plan_file, row, side, scale, seed, (*assignments, *point.assignments))
                         directory = out / "runs" / _directory_name(part, row, side, seed, plan)
                         name = part.name_of(row, side)
                         runs.append(StudyRun(number, row.label, side, name, seed, plan, directory))
@@ -113,6 +115,6 @@ def _stream(plan: Plan) -> StreamSettings:
 
 
 def _directory_name(part: Part, row: Row, side: str, seed: int, plan: Plan) -> str:
-    content = plan.digest
     method = f"{row.method}+fedagem" if side == "with" else row.method
-    return re.sub(r"[^\w+.-]", "_", f"{part.plan}-{method}-{content}-seed{seed}")
+    words = [part.plan, method, point_of(part).file_name, plan.digest, f"seed{seed}"]
+    return re.sub(r"[^\w+.=,-]", "_", "-".join(word for word in words if word))

@@ -83,6 +83,8 @@ class Part(Settings):
     """The rows of a table that share a plan."""
 
     plan: str
+    shown: str | None = None
+    """The plan whose tables its rows belong to, if it is not its own: a method may need a network of its own."""
     metrics: list[str]
     """Paths within results.json, such as `accuracy.task_il`."""
     rows: list[Row]
@@ -97,6 +99,27 @@ class Part(Settings):
         return f"{row.label} + Fed-A-GEM" if side == "with" and not own else row.label
 
 
+class Assembly(Settings):
+    """A table that is made of the runs of other studies."""
+
+    studies: list[str]
+    """The studies whose parts it takes."""
+    metrics: str
+    """Which of their metrics: those whose path begins with this."""
+
+    def part_of(self, part: Part) -> Part:
+        """The part with these metrics alone."""
+        places = [place for place, metric in enumerate(part.metrics) if metric.startswith(f"{self.metrics}.")]
+
+        def chosen(figures: list[Any] | None) -> list[Any] | None:
+            return [figures[place] for place in places] if figures else figures
+
+        rows = [
+            row.model_copy(update={"without": chosen(row.without), "with_": chosen(row.with_)}) for row in part.rows
+        ]
+        return part.model_copy(update={"metrics": [part.metrics[place] for place in places], "rows": rows})
+
+
 class Study(Settings):
     """One table or figure of the paper."""
 
@@ -104,24 +127,26 @@ class Study(Settings):
     title: str
     paper: str
     """Where the paper shows it."""
-    parts: list[Part]
+    parts: list[Part] = Field(default_factory=list)
+    assembles: Assembly | None = None
+    """What a table over several studies is made of; it has no parts of its own."""
     notes: str = ""
     plots: list[str] = Field(default_factory=lambda: ["progress"])
     """`progress` (Acc and Fgt by task), `first_task`, `current_task`."""
 
 
-def check_assignments(study: Study, assignments: Iterable[str]) -> None:
+def check_assignments(study: Study, assignments: Iterable[str], option: str = "--set") -> None:
     """Refuse an assignment that would contradict the label of a row, or that the study would overrule in silence."""
     for assignment in assignments:
         path = assignment.partition("=")[0]
         for own, reason in _OWN.items():
             if overlap(path, own):
-                raise PlanError(f"--set {assignment} cannot be used here: {reason}.")
+                raise PlanError(f"{option} {assignment} cannot be used here: {reason}.")
         for row in (row for part in study.parts for row in part.rows):
             for varied in row.set:
                 if overlap(path, varied):
                     raise PlanError(
-                        f"--set {assignment} cannot be used here: the rows of this study vary {varied} (as in "
+                        f"{option} {assignment} cannot be used here: the rows of this study vary {varied} (as in "
                         f"{row.label!r}), so leave it out, or write your own study in plan/studies."
                     )
 
@@ -148,6 +173,9 @@ def load_study(folder: Path, name: str) -> Study:
             if "with" in row:
                 row["with_"] = row.pop("with")
     study = parse_settings(Study, {**content, "name": name}, str(path))
+    if (assembly := study.assembles) is not None:
+        parts = [assembly.part_of(part) for other in assembly.studies for part in load_study(folder, other).parts]
+        return study.model_copy(update={"parts": parts})
     for part in study.parts:
         _check_part(part, path)
     return study
