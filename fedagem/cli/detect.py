@@ -15,7 +15,7 @@ from fedagem.errors import DataError, FedAGemError
 if TYPE_CHECKING:
     from fedagem.detection.drives import SnippetFrames
     from fedagem.detection.footage import Pictures, Video, Write
-    from models.yolo_decode import Detections
+    from models.detections import Detections
 
 BATCH = 16
 
@@ -43,14 +43,12 @@ def command(
 
     from fedagem.detection.detector_file import load_detector
     from fedagem.detection.inference import detect_in_frames, same_size_groups
-    from fedagem.detection.objective import DetectionObjective
     from fedagem.detection.pictures import draw_boxes
 
     checkpoint = load_detector(model_path, allowed)
     model = checkpoint.model
-    settings = {**checkpoint.objective_settings, "anchors": model.config.anchors}
-    settings["thresholds"] = {**settings.get("thresholds", {}), **_given(confidence=confidence, overlap=overlap)}
-    objective = DetectionObjective(**settings)
+    usual = checkpoint.trained_for.settings.get("thresholds", {})
+    objective = checkpoint.objective(thresholds={**usual, **_given(confidence=confidence, overlap=overlap)})
 
     frames = _open(source)
     out.mkdir(parents=True, exist_ok=True)
@@ -60,7 +58,7 @@ def command(
     with _writer(source, frames, out) as write, lines.open("w", encoding="utf-8") as results:
         for group in same_size_groups(track(frames, "detecting", len(frames), console=console), BATCH):
             for frame, found in zip(group, detect_in_frames(model, objective, group), strict=True):
-                names = model.config.classes
+                names = model.classes
                 write(frame.name, draw_boxes(frame.image, found.boxes, found.labels, names, found.scores))
                 results.write(json.dumps({"frame": frame.name, "objects": _objects(found, names)}) + "\n")
                 count += len(found.scores)

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fedagem.detection.drives import SnippetFrames
-    from fedagem.detection.inference import DomainScores
-    from fedagem.detection.objective import DetectionObjective
+    from fedagem.detection.objective import FrameObjective
     from fedagem.detection.precision import DetectionScores
-    from models.tiny_yolo import TinyYolo
+    from models.detector import Detector
 
 
 def model_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -29,11 +28,21 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
     return click.option("--model", "model_path", type=click.Path(path_type=Path), required=True, help=model)(command)
 
 
+alias_option = click.option(
+    "--alias",
+    "aliases",
+    multiple=True,
+    metavar="NAME=CLASS",
+    help="The drives' name for a class of the model, such as car=vehicle.",
+)
+
+
 @click.command("evaluate")
 @model_options
 @click.option("--plan", type=click.Path(path_type=Path), help="The plan of a classifier's tasks; else its run's.")
 @click.option("--snippets", type=click.Path(path_type=Path), multiple=True, metavar="DIR...")
 @click.argument("more_snippets", type=click.Path(path_type=Path), nargs=-1)
+@alias_option
 @click.option("--min-size", type=float, help="Leave out objects with a side shorter than this many pixels.")
 @click.option("--pictures", default=0, help="Draw this many frames, predictions next to the truth.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for scores.json and pictures.")
@@ -44,6 +53,7 @@ def command(
     plan: Path | None,
     snippets: tuple[Path, ...],
     more_snippets: tuple[Path, ...],
+    aliases: tuple[str, ...],
     min_size: float | None,
     pictures: int,
     out: Path | None,
@@ -57,7 +67,8 @@ def command(
             raise FedAGemError(
                 "--plan names a classifier's tasks, but --snippets a detector's drives: give one of them."
             )
-        evaluate_detector(model_path, allowed, (*snippets, *more_snippets), min_size, pictures, out, scores)
+        drives = (*snippets, *more_snippets)
+        evaluate_detector(model_path, allowed, drives, named_aliases(aliases), min_size, pictures, out, scores)
     else:
         from fedagem.cli.evaluate_classifier import evaluate_classifier
 
@@ -68,6 +79,7 @@ def evaluate_detector(
     model_path: Path,
     allowed: tuple[str, ...],
     snippets: tuple[Path, ...],
+    aliases: dict[str, str],
     min_size: float | None,
     pictures: int,
     out: Path,
@@ -80,18 +92,18 @@ def evaluate_detector(
     from fedagem.detection.detector_file import load_detector
     from fedagem.detection.drives import SnippetFrames
     from fedagem.detection.inference import Stopwatch, score, scoring_batches
-    from fedagem.detection.objective import DetectionObjective
+    from fedagem.settings import suggestion
 
     if pictures < 0:
         raise FedAGemError(f"--pictures {pictures}: the number of pictures cannot be negative.")
     console = Console()
     checkpoint = load_detector(model_path, allowed)
     model = checkpoint.model
-    settings = {**checkpoint.objective_settings, "anchors": model.config.anchors}
-    if min_size is not None:
-        settings["min_size"] = min_size
-    objective = DetectionObjective(**settings)
-    drives = [SnippetFrames(directory, model.config.classes) for directory in snippets]
+    objective = checkpoint.objective(**({} if min_size is None else {"min_size": min_size}))
+    for name, known in aliases.items():
+        if known not in model.classes:
+            raise FedAGemError(f"--alias {name}={known}{suggestion(known, model.classes)}")
+    drives = [SnippetFrames(directory, model.classes, aliases) for directory in snippets]
     for drive in drives:
         if drive.unknown:
             console.print(f"{drive.directory}: the model does not know {', '.join(drive.unknown)}: left out.")
@@ -102,15 +114,17 @@ def evaluate_detector(
         for drive in drives
         for batch in scoring_batches(
             track(drive, drive.directory.name, len(drive), console=console),
-            model.config.input_size,
+            model.input_size,
             domain=drive.directory.name,
         )
     )
-    scores = score(model, objective, frames, watch)
-    console.print(_table(scores, objective.min_size))
+    scored = score(model, objective, frames, watch)
+    overall = scored.overall.scores(sizes=True)
+    parts = {name: part.scores(sizes=True) for name, part in scored.domains.items()}
+    console.print(_table(overall, parts, objective.min_size))
     document = {
-        **scores.overall.to_json(),
-        "snippets": {name: part.to_json() for name, part in scores.domains.items()},
+        **overall.to_json(),
+        "snippets": {name: part.to_json() for name, part in parts.items()},
         "min_size": objective.min_size,
         "seconds": sum(watch.seconds.values()),
         "seconds_by_stage": watch.seconds,
@@ -123,7 +137,15 @@ def evaluate_detector(
         console.print(f"wrote {path}")
 
 
-def _table(scores: DomainScores, min_size: float) -> Table:
+def named_aliases(aliases: tuple[str, ...]) -> dict[str, str]:
+    """What was given as --alias, checked."""
+    for alias in aliases:
+        if not all(alias.partition("=")):
+            raise FedAGemError(f"--alias {alias!r} must be NAME=CLASS, such as car=vehicle.")
+    return dict(alias.split("=", 1) for alias in aliases)  # type: ignore[misc]
+
+
+def _table(overall: DetectionScores, parts: dict[str, DetectionScores], min_size: float) -> Table:
     from rich.table import Table
 
     table = Table(title=f"objects of at least {min_size:g} pixels" if min_size else None)
@@ -138,23 +160,21 @@ def _table(scores: DomainScores, min_size: float) -> Table:
     def add_total(name: str, total: DetectionScores) -> None:
         add(name, total.map_50, total.map, total.objects)
 
-    for name, part in scores.overall.per_class.items():
-        add(name, part.map_50, part.map, part.objects)
+    for name, scores in overall.per_class.items():
+        add(name, scores.map_50, scores.map, scores.objects)
     table.add_section()
-    for name, size in scores.overall.per_size.items():
+    for name, size in overall.per_size.items():
         add(f"{name} objects", size.map_50, size.map, None)
     table.add_section()
-    if len(scores.domains) > 1:
-        for name, domain in scores.domains.items():
-            add_total(f"{name} ({domain.frames} frames)", domain)
+    if len(parts) > 1:
+        for name, part in parts.items():
+            add_total(f"{name} ({part.frames} frames)", part)
         table.add_section()
-    add_total(f"all ({scores.overall.frames} frames)", scores.overall)
+    add_total(f"all ({overall.frames} frames)", overall)
     return table
 
 
-def _draw(
-    model: TinyYolo, objective: DetectionObjective, drives: list[SnippetFrames], count: int, out: Path
-) -> list[Path]:
+def _draw(model: Detector, objective: FrameObjective, drives: list[SnippetFrames], count: int, out: Path) -> list[Path]:
     """Frames spread evenly over all drives, predictions on the left and the truth on the right."""
     import torch
 
@@ -171,8 +191,8 @@ def _draw(
         if number not in wanted:
             continue
         (found,) = detect_in_frames(model, objective, [frame])
-        seen = draw_boxes(frame.image, found.boxes, found.labels, model.config.classes, found.scores)
-        truth = draw_boxes(frame.image, corners(frame), torch.from_numpy(frame.labels), model.config.classes)
+        seen = draw_boxes(frame.image, found.boxes, found.labels, model.classes, found.scores)
+        truth = draw_boxes(frame.image, corners(frame), torch.from_numpy(frame.labels), model.classes)
         path = out / f"{drive.directory.name}-{frame.name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_image(

@@ -1,6 +1,7 @@
 """`fedagem evaluate` for classification runs: the accuracy of a saved model on every task of its plan."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -8,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedagem.errors import DataError, PlanError
+from fedagem.learning.methods import METHODS
 from fedagem.learning.model_file import read_model
 from fedagem.plans.checks import check_plan
 from fedagem.plans.plan import Plan
@@ -29,8 +31,9 @@ def evaluate_classifier(model_path: Path, allowed: tuple[str, ...], plan_path: P
     network, objective = saved.build_network(allowed), saved.build_objective(allowed)
     stream = TaskStream(plan.data)
     torch.set_num_threads(plan.training.threads)
+    network.eval()
     parts = [
-        count_correct(network, objective, stream.client(rank).test_sets(), stream.tasks).ratios
+        count_correct(partial(objective.logits, network), stream.client(rank).test_sets(), stream.tasks).ratios
         for rank in range(stream.settings.clients)
     ]
     totals = {kind: torch.stack([part[kind] for part in parts]).sum(dim=0) for kind in parts[0]}
@@ -44,7 +47,23 @@ def evaluate_classifier(model_path: Path, allowed: tuple[str, ...], plan_path: P
     table.add_section()
     table.add_row("mean", *(f"{100 * sum(values) / len(values):.1f}" for values in accuracies.values()))
     json_path.parent.mkdir(parents=True, exist_ok=True)
-    json_path.write_text(json.dumps({"accuracy": accuracies, "model": str(model_path)}, indent=2), encoding="utf-8")
+    note = _what_is_missing(plan)
+    found = {"accuracy": accuracies, "model": str(model_path), **({"note": note} if note else {})}
+    json_path.write_text(json.dumps(found, indent=2), encoding="utf-8")
     console = Console()
     console.print(table)
+    if note:
+        console.print(note)
     console.print(f"wrote {json_path}")
+
+
+def _what_is_missing(plan: Plan) -> str | None:
+    """What a method answers with besides its model, so that these are not its answers."""
+    name = plan.training.method
+    wanted = plan.training.build_method().wants("evaluate") if name in METHODS else []
+    if not wanted:
+        return None
+    return (
+        f"These are the answers of the network's outputs: method {name} answers by {' and '.join(wanted)}, which a "
+        "model file does not hold. What it scores itself is in the results of its run."
+    )

@@ -10,7 +10,24 @@ import click
 
 from fedagem.errors import FedAGemError
 
-COMMANDS = ("simulate", "run", "compare", "report", "reproduce", "plan", "evaluate", "detect", "anchors")
+COMMANDS = (
+    "simulate",
+    "run",
+    "compare",
+    "watch",
+    "report",
+    "reproduce",
+    "work",
+    "plan",
+    "methods",
+    "data",
+    "members",
+    "evaluate",
+    "audit",
+    "detect",
+    "export",
+    "anchors",
+)
 
 
 class _LazyGroup(click.Group):

@@ -10,30 +10,46 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedagem.cli.spreading import Spread, complete, spread_options
 from fedagem.errors import FedAGemError
 
 if TYPE_CHECKING:
-    from fedagem.studies.data import StudyData
+    from rich.console import Console
+    from rich.table import Table
+
+    from fedagem.studies.history import Record
+    from fedagem.studies.runs import StudyRun
+    from fedagem.studies.study import Scale, Study
 
 SCALES = ("smoke", "paper")
+_CHANGED = {"--methods": "some of its methods", "--set": "changed settings"}
+"""What options say about a study that was not run as it stands."""
 
 
 @click.command(name="reproduce")
 @click.argument("study", required=False)
-@click.option("--list", "show_list", is_flag=True, help="Every study: what it needs and how long it takes here.")
+@click.option("--list", "show_list", is_flag=True, help="Every study: its data, and whether it was run here.")
+@click.option("--estimate", is_flag=True, help="Every study: how long it takes here; times each network first.")
 @click.option("--scale", type=click.Choice(SCALES), default="smoke", show_default=True, help="How much of it to run.")
 @click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Seeds 0, 1, ... of each row.")
+@click.option("--methods", help="Only the rows of these, comma-separated; one's own by the dotted path of its class.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time; by default one per core.")
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Change one setting of every plan.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/studies"), help="Where runs and tables go.")
+@click.option("--sweep", "sweeps", multiple=True, metavar="PATH=V1,V2,...", help="Run it with each value; repeatable.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where runs and tables go; by default runs/studies.")
+@spread_options
 def command(
     study: str | None,
     show_list: bool,
+    estimate: bool,
     scale: str,
     seeds: int,
+    methods: str | None,
     jobs: int | None,
     assignments: tuple[str, ...],
-    out: Path,
+    sweeps: tuple[str, ...],
+    out: Path | None,
+    spread: Spread,
 ) -> None:
     """Run STUDY, a table or figure of the paper, and print the paper's numbers next to ours.
 
@@ -42,87 +58,159 @@ def command(
     from rich.console import Console
 
     from fedagem.plans.workspace import plan_folder
-    from fedagem.runs.many_runs import run_jobs
-    from fedagem.studies.comparison import compare
     from fedagem.studies.data import fetch_missing
-    from fedagem.studies.report import write_report
+    from fedagem.studies.history import begin_record, end_record
     from fedagem.studies.runs import runs_of
+    from fedagem.studies.selection import with_methods, with_weights_here
     from fedagem.studies.study import load_scale, load_study, study_names
-    from fedagem.studies.tables import terminal_tables
+    from fedagem.studies.sweep import check_sweep, grid, swept
 
+    spread.check(jobs, out)
     folder, jobs = plan_folder(), jobs or os.cpu_count() or 1
+    out = spread.queue or out or Path("runs/studies")
+    if estimate:
+        _print_estimates(folder, seeds, jobs, out)
+        return
     if show_list:
-        _print_list(folder, seeds, jobs, out)
+        _print_list(folder, scale, out)
         return
     if study is None:
         raise click.UsageError(f"name a study ({', '.join(study_names(folder))}) or ask for --list.")
-    chosen = load_study(folder, study)
+    points = grid(sweeps)
+    check_sweep(points, assignments)
+    chosen = swept(with_methods(load_study(folder, study), methods), points)
     if out.exists() and not out.is_dir():
-        raise FedAGemError(f"--out {out} is a file: name a folder for the runs and tables.")
-    runs = runs_of(chosen, scale, seeds, folder, out, assignments)
-    fetch_missing(runs)
+        raise FedAGemError(f"{out} is a file: name a folder for the runs and tables (--out, --queue).")
+    console = Console()
+    runs, left_out = with_weights_here(runs_of(chosen, scale, seeds, folder, out, assignments))
+    for sentence in left_out:
+        console.print(sentence, markup=False)
+    if spread.queue is None or spread.slurm is not None:  # the workers of a queue need the data, not this command
+        fetch_missing(runs)
+    options = {"--scale": [scale], "--seeds": [str(seeds)], "--methods": [methods] if methods else []}
+    options |= {"--set": list(assignments), "--sweep": list(sweeps)}
+    given = [part for name, values in options.items() for value in values for part in (name, value)]
+    repeated = shlex.join(["fedagem", "reproduce", study, *given])
+    tables = out / "-by-".join([f"{study}-{scale}", *points[0].names])
+    record = begin_record(tables, repeated, runs)
+    _complete(runs, jobs, out, spread, tables, record)
+    changed = (*assignments, *points[0].assignments)
+    scales = [load_scale(folder, part, scale).besides(changed) for part in chosen.parts]
+    _present(chosen, scales, repeated, runs, tables, console)
+    end_record(tables, record, "finished")
+
+
+def _complete(runs: list[StudyRun], jobs: int, out: Path, spread: Spread, tables: Path, record: Record) -> None:
+    """Finish all runs, here or elsewhere; the record says how it ended, if not well."""
+    from fedagem.runs.many_runs import run_jobs
+    from fedagem.studies.history import end_record
+
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        run_jobs([run.job() for run in runs], jobs)
+        if spread.elsewhere:
+            complete([run.job() for run in runs], out, spread)
+        else:
+            run_jobs([run.job() for run in runs], jobs)
     except KeyboardInterrupt:
+        end_record(tables, record, "interrupted")
         done = sum(run.finished for run in runs)
-        click.echo(
-            f"Interrupted; {done} of {len(runs)} runs are finished. Run the same command again to resume.", err=True
-        )
+        click.echo(f"Interrupted; {done} of {len(runs)} runs are finished. {spread.interrupted}", err=True)
         raise SystemExit(130) from None
-    lines = compare(chosen, runs)
-    console = Console()
-    console.print(f"{chosen.title} ({chosen.paper})")
-    for table in terminal_tables(lines):
-        console.print(table)
-    scales = [load_scale(folder, part, scale).besides(assignments) for part in chosen.parts]
-    repeated = ["fedagem", "reproduce", study, "--scale", scale, "--seeds", str(seeds)]
-    repeated += [part for assignment in assignments for part in ("--set", assignment)]
-    for path in write_report(chosen, scales, shlex.join(repeated), runs, lines, out / f"{study}-{scale}"):
+    except FedAGemError as problem:
+        end_record(tables, record, "failed", problem.message)
+        raise
+
+
+def _present(
+    study: Study, scales: list[Scale], command: str, runs: list[StudyRun], tables: Path, console: Console
+) -> None:
+    """Show the tables of finished runs, and write them with their pictures."""
+    from fedagem.studies.comparison import compare
+    from fedagem.studies.main_table import agreement, terminal_main_table
+    from fedagem.studies.report import write_report
+    from fedagem.studies.tables import terminal_tables
+
+    lines = compare(study, runs)
+    console.print(f"{study.title} ({study.paper})")
+    if study.assembles is not None:
+        console.print(terminal_main_table(lines))
+        console.print(agreement(lines))
+    else:
+        for table in terminal_tables(lines):
+            console.print(table)
+    for path in write_report(study, scales, command, runs, lines, tables):
         console.print(f"wrote {path}")
 
 
-def _print_list(folder: Path, seeds: int, jobs: int, out: Path) -> None:
-    """All studies, with the data they need, the folder it is expected in, and the time they would take."""
+def _print_list(folder: Path, scale: str, out: Path) -> None:
+    """All studies: whether their data is here, how they last ended at each scale, and where the paper has them."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from fedagem.studies.data import needs_of_studies
+    from fedagem.studies.history import read_record
+    from fedagem.studies.study import load_study
+
+    console = Console(highlight=False)
+    console.print(_lines(("study", f"data at the scale {scale}", f"results in {out}"), style="bold"))
+    failures = []
+    lacking = False
+    for name, by_plan in needs_of_studies(folder, scale).items():
+        needs = dict.fromkeys(need for found in by_plan.values() for need in found)
+        lacking = lacking or any(need.missing() for need in needs)
+        records = {at: record for at in SCALES if (record := read_record(out / f"{name}-{at}"))}
+        failures += [(name, at, record.reason) for at, record in records.items() if record.ending == "failed"]
+        data = ", ".join(f"{need.name} (missing)" if need.missing() else need.name for need in needs)
+        results = "\n".join(f"{at}: {_ending(record, out)}" for at, record in records.items()) or "not run"
+        console.print(_lines((name, data, results)))
+        console.print(Padding(Text(load_study(folder, name).paper, style="dim"), (0, 0, 0, 2)))
+    for name, at, reason in failures:
+        console.print(f"{name} at the scale {at} failed: {reason}", markup=False)
+    if lacking:
+        console.print("`fedagem data` says where to get what is missing, and where to put it.")
+
+
+def _print_estimates(folder: Path, seeds: int, jobs: int, out: Path) -> None:
+    """All studies with their number of runs and the time that they would take at each scale."""
     from rich.console import Console
     from rich.table import Table
 
-    from fedagem.studies.data import data_of
     from fedagem.studies.estimate import Estimator
     from fedagem.studies.runs import runs_of
     from fedagem.studies.study import load_study, study_names
 
-    table = Table(title=f"Studies, with {seeds} seeds and {jobs} runs at a time")
-    table.add_column("study", no_wrap=True)
-    for heading in ("paper", "needs", "runs", *SCALES):
-        table.add_column(heading, overflow="fold")
+    table = Table("study", "runs", *SCALES, title=f"With {seeds} seeds and {jobs} runs at a time")
     estimator = Estimator()
-    data: dict[str, StudyData] = {}
     with Console(stderr=True).status("timing the networks on this machine"):
         for name in study_names(folder):
             study = load_study(folder, name)
-            of_one_seed = {scale: runs_of(study, scale, 1, folder, out) for scale in SCALES}
-            times = [_duration(estimator.seconds(runs, jobs), seeds) for runs in of_one_seed.values()]
-            runs = of_one_seed["paper"]
-            needs = {needed.dataset: needed for needed in data_of(runs)}
-            data |= needs
-            table.add_row(name, study.paper, ", ".join(needs), str(len(runs) * seeds), *times)
-    console = Console()
-    console.print(table)
-    for needed in data.values():
-        console.print(_whereabouts(needed), soft_wrap=True, markup=False)
+            of_one_seed = [runs_of(study, scale, 1, folder, out) for scale in SCALES]
+            times = [_duration(estimator.seconds(runs, jobs), seeds) for runs in of_one_seed]
+            table.add_row(name, str(len(of_one_seed[0]) * seeds), *times)
+    Console().print(table)
 
 
-def _whereabouts(data: StudyData) -> str:
-    """Whether a data set is there; of one that is not, what is missing."""
-    from fedagem.tasks.sources import comes_with_a_package
+def _lines(cells: tuple[str, str, str], style: str = "") -> Table:
+    """Three cells beside each other that break between words; those of all studies are aligned."""
+    from rich.table import Table
 
-    if comes_with_a_package(data.dataset):
-        return f"{data.dataset}: installed with the packages"
-    missing = data.missing()
-    if not missing:
-        return f"{data.dataset}: found in {data.place}"
-    return f"{data.dataset}: to be put in {data.place} (missing: {', '.join(map(str, missing))})"
+    row = Table.grid(padding=(0, 1), expand=True)
+    row.add_column(width=20, no_wrap=True, style="bold")
+    row.add_column(width=26, overflow="fold")
+    row.add_column(ratio=1, overflow="fold")
+    row.add_row(*cells, style=style)
+    return row
+
+
+def _ending(record: Record, out: Path) -> str:
+    """How a study ended, in a few words."""
+    day = (record.ended or record.began)[:10]
+    changed = [words for option, words in _CHANGED.items() if option in shlex.split(record.command)]
+    if record.ending == "finished":
+        return ", ".join([f"finished {day}", f"{record.seeds} seed{'s' if record.seeds > 1 else ''}", *changed])
+    done = f"{record.finished_runs(out)} of {len(record.rounds)} runs"
+    return ", ".join([f"{record.ending or 'begun'} {day}", done, *changed])
 
 
 def _duration(of_one_seed: float | None, seeds: int) -> str:

@@ -5,11 +5,14 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from fedagem.cli.compare import _present
 from fedagem.cli.main import main
 from fedagem.errors import FedAGemError
 from fedagem.plans.plan import Plan
-from fedagem.runs.folder import create_run
+from fedagem.runs.folder import create_run, plan_of_run
 from fedagem.runs.many_runs import Job, run_jobs
+from fedagem.studies.sweep import Point
+from tests.support.finished_runs import make_driving_run
 
 
 @pytest.fixture
@@ -64,3 +67,16 @@ def test_results_of_other_settings_are_not_shown_again(tmp_path, plan_path):
     changed = plan.changed({"task_runner.settings.optimizer.lr": 0.0001})
     with pytest.raises(FedAGemError, match=r"requested.yaml is not the plan you gave"):
         run_jobs([Job("fedavg", changed, changed, done)], 1)
+
+
+@pytest.mark.parametrize(("swept", "together"), [("carla.seed", True), ("task_runner.settings.optimizer.lr", False)])
+def test_a_mean_is_taken_over_drives_and_not_over_other_settings(tmp_path, capsys, swept, together):
+    work = []
+    for value in ("1", "2"):
+        run = make_driving_run(tmp_path / f"{value}-fedavg", "fedavg", 0.3)
+        (run / "report.html").touch()
+        plan = plan_of_run(run)
+        work.append((Point({swept: value}), Job("fedavg", plan, plan, run)))
+    _present(work, tmp_path)
+    said = " ".join(capsys.readouterr().out.split())
+    assert ("2 drives, 2 runs of each method, ± is a standard error: fedavg loses 0.050 ± 0.000" in said) == together

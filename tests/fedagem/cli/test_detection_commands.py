@@ -80,7 +80,7 @@ def test_evaluate_prints_a_table_and_writes_scores_and_pictures(tmp_path, drive,
     scores = json.loads((tmp_path / "out" / "scores.json").read_text())
     assert scores["frames"] == 4
     assert scores["objects"] == 3
-    assert scores["per_class"]["sign"] == {"map_50": None, "map": None, "objects": 0}
+    assert scores["per_class"]["sign"] == {"map_50": None, "map": None, "objects": 0, "averaged": False}
     assert 0 < scores["map_50"] <= 1
     assert scores["map_50"] == scores["per_class"]["vehicle"]["map_50"]
     assert scores["seconds"] > 0

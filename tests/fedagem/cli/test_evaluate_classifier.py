@@ -16,8 +16,12 @@ from models.mnist_cnn import SmallCNN
 @pytest.fixture
 def model(repository, tmp_path):
     """The last model of a run whose plan names another network: only the model's file counts."""
+    return make_run(repository, tmp_path)
+
+
+def make_run(repository, tmp_path, **changes):
     fewer = {"data_loader.settings.samples_per_client": 10, "data_loader.settings.test_samples": 20}
-    create_run(tmp_path / "run", Plan.load(repository / "plan" / "rotated_digits.yaml").changed(fewer))
+    create_run(tmp_path / "run", Plan.load(repository / "plan" / "rotated_digits.yaml").changed({**fewer, **changes}))
     return describe(tmp_path / "run" / "save" / "last.safetensors", "models.mnist_cnn.SmallCNN")
 
 
@@ -38,6 +42,22 @@ def test_every_task_is_scored(model):
     assert len(accuracy) == 5
     assert all(0 <= value <= 1 for value in accuracy)
     assert "mean" in result.output
+
+
+@pytest.mark.parametrize("classifier", ["nearest_mean", "head"])
+def test_a_method_that_answers_by_more_than_its_model_is_told_of(repository, tmp_path, classifier):
+    changes = {
+        "data_loader.settings.tasks.kind": "sequential",
+        "task_runner.settings.method": "icarl",
+        "task_runner.settings.method_settings": {"classifier": classifier},
+    }
+    model = make_run(repository, tmp_path, **changes)
+    result = evaluate("--model", model)
+    assert result.exit_code == 0, result.output
+    sentence = "method icarl answers by class_sums and class_counts, which a model file does not hold"
+    scores = json.loads((model.parent / "last-evaluation" / "scores.json").read_text())
+    assert (sentence in " ".join(result.output.split())) == (classifier == "nearest_mean")
+    assert (sentence in scores.get("note", "")) == (classifier == "nearest_mean")
 
 
 def test_a_moved_model_needs_the_plan(model, tmp_path):
