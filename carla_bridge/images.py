@@ -33,7 +33,10 @@ def decode(data: bytes | NDArray[np.uint8]) -> NDArray[np.uint8] | None:
     raw = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data
     if raw.size == 0:
         return None
-    bgr: Any = cv2.imdecode(raw, cv2.IMREAD_COLOR)
+    try:
+        bgr: Any = cv2.imdecode(raw, cv2.IMREAD_COLOR)
+    except cv2.error:  # a header that promises more pixels than OpenCV would ever read
+        return None
     if bgr is None:
         return None
     rgb: NDArray[np.uint8] = cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB, dst=bgr)

@@ -67,30 +67,45 @@ def encode_frame(frame: Frame, encoding: str, jpeg_quality: int) -> bytes:
 def decode_frame(entry: dict[str, Any]) -> Frame:
     """A frame that owns its arrays, from an unpacked message; a malformed message raises StreamError."""
     try:
-        height, width = entry["shape"]
-        image: NDArray[np.uint8] | None
-        if entry["encoding"] == "raw":
-            image = np.frombuffer(entry["image"], np.uint8).reshape(height, width, 3).copy()
-        else:
-            image = images.decode(entry["image"])
-        if image is None or image.shape != (height, width, 3):
-            raise ValueError("the image is broken")
         return Frame(
-            image=image,
-            frame=entry["frame"],
-            timestamp=entry["timestamp"],
-            annotations=Annotations(
-                boxes=np.frombuffer(entry["boxes"], "<f4").reshape(-1, 4).astype(np.float32),
-                labels=np.frombuffer(entry["labels"], "<i8").astype(np.int64),
-                truncated=np.frombuffer(entry["truncated"], "?").astype(np.bool_),
-                pixels=np.frombuffer(entry["pixels"], "<i8").astype(np.int64),
-                object_ids=np.frombuffer(entry["object_ids"], "<i8").astype(np.int64),
-            ),
-            vehicle=entry["vehicle"],
-            domain=entry["domain"],
+            image=_image(entry),
+            frame=int(entry["frame"]),
+            timestamp=float(entry["timestamp"]),
+            annotations=_annotations(entry),
+            vehicle=str(entry["vehicle"]),
+            domain=str(entry["domain"]),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise StreamError(f"a frame of the stream is malformed ({error})") from error
+
+
+def _image(entry: dict[str, Any]) -> NDArray[np.uint8]:
+    height, width = entry["shape"]
+    if entry["encoding"] == "raw":
+        return _column(entry, "image", "u1").reshape(height, width, 3).copy()
+    image = images.decode(_column(entry, "image", "u1"))
+    if image is None or image.shape != (height, width, 3):
+        raise ValueError("the image is broken")
+    return image
+
+
+def _annotations(entry: dict[str, Any]) -> Annotations:
+    found = Annotations(
+        boxes=_column(entry, "boxes", "<f4").reshape(-1, 4).astype(np.float32),
+        labels=_column(entry, "labels", "<i8").astype(np.int64),
+        truncated=_column(entry, "truncated", "?").astype(np.bool_),
+        pixels=_column(entry, "pixels", "<i8").astype(np.int64),
+        object_ids=_column(entry, "object_ids", "<i8").astype(np.int64),
+    )
+    if {len(found.labels), len(found.truncated), len(found.pixels), len(found.object_ids)} != {len(found)}:
+        raise ValueError("its boxes have different numbers of properties")
+    return found
+
+
+def _column(entry: dict[str, Any], name: str, kind: str) -> NDArray[Any]:
+    if not isinstance(data := entry[name], bytes):
+        raise TypeError(f"{name} must be bytes")
+    return np.frombuffer(data, kind)
 
 
 def unpack(packed: bytes) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """`carla-bridge`: each command is a module of `carla_bridge.cli`, imported only when it is needed."""
 
 import importlib
+import keyword
 
 import click
 
-COMMANDS = ("check", "preview", "record", "serve", "simulator", "stats")
-"""Command `x` is the function `x` in the module `carla_bridge.cli.x`."""
+COMMANDS = ("check", "export", "import", "preview", "record", "serve", "simulator", "stats")
+"""Command `x` is the function `x` in the module `carla_bridge.cli.x`, or `x_` if Python keeps the word to itself."""
 
 
 class LazyGroup(click.Group):
@@ -17,7 +18,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        found = getattr(importlib.import_module(f"carla_bridge.cli.{cmd_name}"), cmd_name)
+        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        found = getattr(importlib.import_module(f"carla_bridge.cli.{name}"), name)
         assert isinstance(found, click.Command)
         return found
 

@@ -1,19 +1,11 @@
 """`carla-bridge record`: records driving snippets."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from carla_bridge.cli.options import fleet_config, report_errors, server_options
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-PROGRESS_LINES = 100
-"""Longest log of a whole recording."""
+from carla_bridge.cli.progress import progress
 
 
 @click.command()
@@ -53,7 +45,7 @@ def record(
     named = [{"name": f"vehicle_{number}"} for number in range(1, vehicles + 1)] if vehicles else None
     config = fleet_config(plan, host, port, simulator, vehicles=named, frames_per_second=frames_per_second, seed=seed)
     console = Console(stderr=True)
-    with _progress(seconds, console) as show:
+    with progress("recording", seconds, "s", console) as show:
         done = record_drive(
             config,
             out,
@@ -71,39 +63,3 @@ def record(
     click.echo(
         f"{done.boxes} boxes, {len(done.gaps)} gaps, {done.wall_seconds:g} s; summary in {out / 'recording.json'}"
     )
-
-
-@contextmanager
-def _progress(seconds: float, console: "Console") -> "Iterator[Callable[[float], None]]":
-    """A bar on a terminal, lines for a file and for programs that read it.
-
-    Call what it yields with the second of the drive up to which all is on disk.
-    """
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    if not console.is_terminal:
-        yield _lines(seconds, console)
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:g} of {task.total:g} s"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("recording", total=seconds)
-        yield lambda second: progress.update(task, completed=second)
-
-
-def _lines(seconds: float, console: "Console") -> Callable[[float], None]:
-    """Prints `12 of 600 s` from time to time."""
-    due = 0.0
-
-    def show(second: float) -> None:
-        nonlocal due
-        if second >= min(due, seconds):
-            console.print(f"{second:g} of {seconds:g} s", highlight=False)
-            due = second + seconds / PROGRESS_LINES
-
-    return show

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import click
@@ -17,12 +17,6 @@ PROGRESS_SECONDS = 5.0
 @server_options
 @click.option("--listen", metavar="HOST:PORT", help="Where collaborators connect; port 0 takes a free one.")
 @click.option(
-    "--token",
-    envvar="CARLA_BRIDGE_TOKEN",
-    show_envvar=True,
-    help="Secret that the collaborators share; required to listen beyond this machine.",
-)
-@click.option(
     "--ready-file", type=click.Path(path_type=Path), help="File to write HOST:PORT to once the server listens."
 )
 @click.option("--events", type=click.Path(path_type=Path), help="File to append events to, as JSON lines.")
@@ -33,27 +27,29 @@ def serve(
     port: int | None,
     simulator: str | None,
     listen: str | None,
-    token: str | None,
     ready_file: Path | None,
     events: Path | None,
 ) -> None:
-    """Drive the plan's vehicles and stream each collaborator the annotated frames of its vehicle, on request."""
+    """Drive the plan's vehicles and stream each collaborator the annotated frames of its vehicle, on request.
+
+    Collaborators of this machine and user find the token that it makes; CARLA_BRIDGE_TOKEN, if all of them have it,
+    replaces it. To listen beyond this machine, run it in an OpenFL workspace, whose certificates are used for TLS.
+    """
     from dataclasses import asdict
 
     from carla_bridge.errors import ConfigError
     from carla_bridge.fleet_process.process import FleetProcess
     from carla_bridge.packets import Gap
-    from carla_bridge.stream.server import StreamServer, check_exposure
+    from carla_bridge.stream.server import StreamServer
     from fedagem.files import write_file
 
     config = fleet_config(plan, host, port, simulator)
     if listen is not None:
         name, _, number = listen.rpartition(":")
-        if not name or not number.isdigit() or int(number) > 65535:
+        if not name or not number.isdecimal() or int(number) > 65535:
             raise ConfigError(f"--listen is {listen!r}, not HOST:PORT")
-        stream = config.stream.model_copy(update={"host": name, "port": int(number)})
+        stream = config.stream.model_copy(update={"host": name.strip("[]"), "port": int(number)})
         config = config.model_copy(update={"stream": stream})
-    check_exposure(config.stream.host, token)
 
     def note(text: str, **details: object) -> None:
         click.echo(text, err=True)
@@ -61,8 +57,8 @@ def serve(
             with events.open("a") as file:
                 file.write(json.dumps({"wall_time": time.time(), "event": text, **details}) + "\n")
 
-    with FleetProcess(config, on_event=note, on_repeat=_now_and_then()) as fleet:
-        server = StreamServer(fleet, token)
+    fleet = FleetProcess(config, on_event=note, on_repeat=_now_and_then())
+    with closing(StreamServer(fleet)) as server, fleet:
 
         def note_gap(gap: Gap) -> None:
             server.retention.add_gap(gap)

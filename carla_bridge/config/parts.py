@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from fedagem.settings import Settings, Several
+from fedagem.settings import Name, Settings, Several
 
 EVERYWHERE = "everywhere"
 """The region of a vehicle if the plan names none: every spawn point of the map."""
@@ -55,8 +55,8 @@ class CameraSettings(SectionSettings):
 class VehicleSettings(SectionSettings):
     """One vehicle of the fleet, named after the collaborator that sees through it."""
 
-    name: Text
-    """Name of the collaborator; letters, digits, '-' and '_'."""
+    name: Name
+    """Name of the collaborator; lower-case letters, digits, '-' and '_'."""
     region: Text = EVERYWHERE
     """Region in which the vehicle begins."""
     blueprint: Text | None = None

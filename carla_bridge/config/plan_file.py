@@ -21,7 +21,7 @@ def read_plan(path: Path | str) -> dict[str, Any]:
         plan = yaml.safe_load(Path(path).read_text())
     except OSError as error:
         raise ConfigError(f"the plan {path} cannot be read ({error.strerror})") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except Exception as error:  # PyYAML has errors of its own, but the date 2021-99-99 ends in Python's, for one
         raise ConfigError(f"the plan {path} is not YAML ({' '.join(str(error).split())})") from error
     if not isinstance(plan, dict) or not isinstance(plan.get("carla"), dict):
         raise ConfigError(f"the plan {path} has no 'carla' section")

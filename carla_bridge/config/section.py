@@ -24,7 +24,7 @@ from carla_bridge.config.parts import (
 from carla_bridge.errors import AnnotationError
 from carla_bridge.tags import DEFAULT_SPLIT, DEFAULT_TAGS, label_by_tag
 from fedagem.errors import PlanError
-from fedagem.settings import Several, parse_settings, suggestion
+from fedagem.settings import NAME_RULE, Several, is_name, parse_settings, suggestion
 
 Tags = Annotated[Several[int], BeforeValidator(lambda tags: () if tags is None else tags)]
 
@@ -148,6 +148,9 @@ class CarlaSettings(SectionSettings):
             )
         self._check_classes()
         self._check_vehicles()
+        for region in self.regions:
+            if not is_name(region):
+                raise PlanError(f"carla.regions has the name {region!r}; use {NAME_RULE}.")
         for vehicle in self.vehicles:
             self._check_region("carla.vehicles", vehicle.region)
         for region in self.traffic:
@@ -173,8 +176,6 @@ class CarlaSettings(SectionSettings):
         for name in names:
             if names.count(name) > 1:
                 raise PlanError(f"carla.vehicles has the name {name!r} twice; give every vehicle another name.")
-            if not name.replace("_", "").replace("-", "").isalnum():
-                raise PlanError(f"carla.vehicles has the name {name!r}; use letters, digits, '-' and '_'.")
 
     def _check_schedule(self) -> None:
         vehicles = [vehicle.name for vehicle in self.vehicles]

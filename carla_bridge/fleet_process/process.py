@@ -3,12 +3,10 @@
 import logging
 import multiprocessing
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -16,6 +14,7 @@ from carla_bridge.config.section import CarlaSettings
 from carla_bridge.errors import BridgeError, ServerLostError, ServerUnreachableError
 from carla_bridge.fleet.connection import probe
 from carla_bridge.fleet_process.embedded import EmbeddedSimulator
+from carla_bridge.fleet_process.process_log import ProcessLog
 from carla_bridge.fleet_process.worker import (
     Advance,
     Event,
@@ -84,7 +83,6 @@ class FleetProcess:
         self._on_repeat = on_repeat
         self._on_gap: Callable[[Gap], object] = lambda gap: None
         self._reported: set[str] = set()
-        self._fleets_started = 0
         self._after_kill = False
         self._losses = 0
         self._last: dict[str, float] = {}
@@ -93,7 +91,7 @@ class FleetProcess:
         self._process: Any = None
         self._connection: Connection[Any, Any] | None = None
         self._server_socket: socket.socket | None = None
-        self._directory = tempfile.TemporaryDirectory(prefix="carla-bridge-")
+        self._log = ProcessLog()
 
     def __enter__(self) -> "FleetProcess":
         try:
@@ -167,7 +165,7 @@ class FleetProcess:
             if not clean and self._simulator is None:
                 self._clean_server()
             self._stop_simulator()
-            self._directory.cleanup()
+            self._log.close()
 
     def _drive(self, until: float) -> Iterator[Packet]:
         self._send(Advance(until))
@@ -219,8 +217,7 @@ class FleetProcess:
 
     def _how_it_ended(self) -> str:
         self._process.join(5.0)
-        lines = self._log.read_text(errors="replace").split("\n") if self._log.exists() else []
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "it left no message")
+        last = self._log.last_line() or "it left no message"
         return f"the fleet's process ended with code {self._process.exitcode} ({last})"
 
     def _launch(self) -> None:
@@ -232,13 +229,13 @@ class FleetProcess:
         probe(config.host, config.port)
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._log = Path(self._directory.name) / f"fleet-{self._fleets_started}.log"
+        self._log.close()
+        self._log = ProcessLog()
         self._process = context.Process(
             target=run_fleet, args=(theirs, config, self.time, self._after_kill, self._log), daemon=True
         )
         self._process.start()
         theirs.close()
-        self._fleets_started += 1
         ready = self._receive(SETUP_SECONDS)
         assert isinstance(ready, Ready)
         self.map_name = ready.map_name
@@ -308,8 +305,7 @@ class FleetProcess:
         with suppress(BridgeError):
             probe(self.config.host, self.config.port)
             context = multiprocessing.get_context("spawn")
-            log = Path(self._directory.name) / "clean-up.log"
-            process = context.Process(target=clean_server, args=(self.config, log), daemon=True)
+            process = context.Process(target=clean_server, args=(self.config, self._log), daemon=True)
             process.start()
             process.join(CLEAN_UP_SECONDS)
             if process.is_alive():

@@ -11,11 +11,11 @@ import sys
 import threading
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from carla_bridge.config.section import CarlaSettings
 from carla_bridge.errors import BridgeError, ServerLostError, ServerUnreachableError
+from carla_bridge.fleet_process.process_log import ProcessLog
 from carla_bridge.packets import Packet, encode_frame
 
 
@@ -99,11 +99,11 @@ class _Sender:
 
 
 def run_fleet(
-    connection: "Connection[Any, Any]", config: CarlaSettings, start: float, after_kill: bool, log: Path
+    connection: "Connection[Any, Any]", config: CarlaSettings, start: float, after_kill: bool, log: ProcessLog
 ) -> None:
     """Entry point of the process; it always cleans up the server and ends without the client's exit handlers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends this process in order.
-    _redirect_output(log)
+    log.take_output()
     sender = _Sender(connection)
     code = 0
     try:
@@ -172,20 +172,12 @@ def _drive(
                 sender.put(Reached(fleet.time))
 
 
-def clean_server(config: CarlaSettings, log: Path) -> None:
+def clean_server(config: CarlaSettings, log: ProcessLog) -> None:
     """Entry point of a process that removes what a killed fleet left on a server."""
     from carla_bridge.fleet.cleanup import ServerState
     from carla_bridge.fleet.connection import connect
 
-    _redirect_output(log)
+    log.take_output()
     client = connect(config.host, config.port, timeout=config.timeout_seconds, sensors=0)
     ServerState(client, client.get_world(), after_kill=True).restore()
     os._exit(0)
-
-
-def _redirect_output(log: Path) -> None:
-    """Send what the client library prints to a file, where it can be read if something fails."""
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for standard in (1, 2):
-        os.dup2(file, standard)
-    os.close(file)

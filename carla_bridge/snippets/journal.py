@@ -37,7 +37,7 @@ def read_document(directory: Path) -> dict[str, Any]:
         return read_journal(journal)
     try:
         document = json.loads(finished.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SnippetError(f"{finished} is broken JSON ({error})") from error
     if not isinstance(document, dict):
         raise SnippetError(f"{finished} holds a {type(document).__name__}, not a COCO object")
@@ -70,7 +70,7 @@ def read_journal(journal: Path) -> dict[str, Any]:
 def _line(journal: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
         entry = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SnippetError(f"{journal}: line {number} is broken JSON ({error})") from error
     if not isinstance(entry, dict):
         raise SnippetError(f"{journal}: line {number} is not an object")

@@ -5,8 +5,7 @@ the bridge recorded it, `timestamp`), `categories`, `annotations`.
 """
 
 import logging
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -17,9 +16,13 @@ from carla_bridge.frames import Annotations, Box
 ANNOTATIONS = "annotations.json"
 JOURNAL = "annotations.jsonl"
 
+_LARGEST = 1e300
+
 OnError = Literal["refuse", "skip"]
 Row = dict[str, Any]
 Key = int | str | None
+Aliases = Mapping[str, str | None]
+"""What a class is called instead; None for a class whose boxes are left out."""
 
 logger = logging.getLogger(__name__)
 
@@ -67,23 +70,25 @@ class SnippetIndex:
 def category_names(directory: Path, document: Row) -> dict[Key, str]:
     """The classes of the snippet by category id."""
     names: dict[Key, str] = {}
-    for row in _rows(directory, document, "categories"):
-        number, name = _key(row.get("id")), row.get("name")
+    for row in table_rows(directory, document, "categories"):
+        number, name = key_of(row.get("id")), row.get("name")
         if number is None or number in names or not isinstance(name, str) or name in names.values():
             raise SnippetError(f"{directory}: category {row!r} has no id or name, or one that another category has too")
         names[number] = name
     return names
 
 
-def parse_index(directory: Path, document: Row, classes: Sequence[str], faults: Faults) -> SnippetIndex:
-    """Check a whole COCO document; `classes` maps its categories by name onto the caller's labels."""
-    parser = _Parser(directory, category_names(directory, document), classes, faults)
+def parse_index(
+    directory: Path, document: Row, classes: Sequence[str], aliases: Aliases, faults: Faults
+) -> SnippetIndex:
+    """Check a whole COCO document; `classes` maps its categories by name, or by its alias, onto the caller's labels."""
+    parser = _Parser(directory, category_names(directory, document), classes, aliases, faults)
     boxes: dict[Key, list[Row]] = {}
-    for row in _rows(directory, document, "annotations"):
-        boxes.setdefault(_key(row.get("image_id")), []).append(row)
+    for row in table_rows(directory, document, "annotations"):
+        boxes.setdefault(key_of(row.get("image_id")), []).append(row)
     images: dict[Key, ImageRecord] = {}
-    for row in _rows(directory, document, "images"):
-        number = _key(row.get("id"))
+    for row in table_rows(directory, document, "images"):
+        number = key_of(row.get("id"))
         mine = boxes.pop(number, [])
         try:
             if number is None or number in images:
@@ -106,10 +111,12 @@ def parse_index(directory: Path, document: Row, classes: Sequence[str], faults: 
 class _Parser:
     """Turns rows of one document into records; it holds what every error message names."""
 
-    def __init__(self, directory: Path, categories: dict[Key, str], classes: Sequence[str], faults: Faults) -> None:
+    def __init__(
+        self, directory: Path, categories: dict[Key, str], classes: Sequence[str], aliases: Aliases, faults: Faults
+    ) -> None:
         self._directory = directory
         self._root = directory.resolve()
-        self._categories = categories
+        self._categories = {number: aliases.get(name, name) for number, name in categories.items()}
         self._labels = {name: label for label, name in enumerate(classes)}
         self._faults = faults
 
@@ -124,9 +131,12 @@ class _Parser:
         kept: list[Box] = []
         for box in boxes:
             try:
-                kept.append(self._box(path, box, width, height))
+                parsed = self._box(path, box, width, height)
             except SnippetError as fault:
                 self._faults.report(fault)
+                continue
+            if parsed is not None:
+                kept.append(parsed)
         seconds = None if timestamp is None else float(timestamp)
         return ImageRecord(path, width, height, frame, seconds, Annotations.of(kept))
 
@@ -136,17 +146,24 @@ class _Parser:
         relative = PurePosixPath(file_name)
         path = self._directory / relative
         inside = not relative.is_absolute() and ".." not in relative.parts
-        if not inside or not path.resolve().is_relative_to(self._root):
-            raise SnippetError(f"{self._directory}: file_name {file_name!r} leads out of the snippet's directory")
-        if not path.is_file():
+        try:
+            if not inside or not path.resolve().is_relative_to(self._root):
+                raise SnippetError(f"{self._directory}: file_name {file_name!r} leads out of the snippet's directory")
+            found = path.is_file()
+        except (OSError, UnicodeError, RuntimeError) as error:  # too long, no text, a loop of links
+            raise SnippetError(f"{self._directory}: file_name {file_name!r} is not a file's name") from error
+        if not found:
             raise SnippetError(f"{path}: the image is missing")
         return path
 
-    def _box(self, path: Path, row: Row, width: int, height: int) -> Box:
-        category = _key(row.get("category_id"))
+    def _box(self, path: Path, row: Row, width: int, height: int) -> Box | None:
+        """None for a class that the caller does not want."""
+        category = key_of(row.get("category_id"))
         if category is None or category not in self._categories:
             raise SnippetError(f"{path}: a box has the unknown category {row.get('category_id')!r}")
         name = self._categories[category]
+        if name is None:
+            return None
         if name not in self._labels:
             raise SnippetError(f"{path}: a box is a {name!r}, which is not among the requested classes")
         bbox = row.get("bbox")
@@ -171,14 +188,16 @@ def _place(image: ImageRecord) -> tuple[float, int]:
     return (image.frame if image.timestamp is None else image.timestamp, image.frame)
 
 
-def _rows(directory: Path, document: Row, key: str) -> list[Row]:
+def table_rows(directory: Path, document: Row, key: str) -> list[Row]:
+    """The rows of one of the lists of a COCO document."""
     rows = document.get(key)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise SnippetError(f"{directory}: {key!r} of the annotations is not a list of objects")
     return rows
 
 
-def _key(value: Any) -> Key:
+def key_of(value: Any) -> Key:
+    """An id as it may be looked up; None for what no id can be."""
     return value if isinstance(value, int | str) else None
 
 
@@ -190,8 +209,9 @@ def _whole(path: Path, row: Row, key: str) -> int:
 
 
 def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether it is a finite number that can be reckoned with; the whole numbers of JSON have no limit."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST < value < _LARGEST
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if isinstance(value, int) and 0 < value < 2**63 else 0

@@ -1,9 +1,10 @@
 """Replays snippets by simulation time, through the same interface as the live stream."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -12,9 +13,17 @@ from carla_bridge import images
 from carla_bridge.errors import EndOfSnippetsError, SnippetError
 from carla_bridge.frames import Frame
 from carla_bridge.snippets.journal import read_document
-from carla_bridge.snippets.layout import Faults, ImageRecord, OnError, SnippetIndex, category_names, parse_index
+from carla_bridge.snippets.layout import (
+    Aliases,
+    Faults,
+    ImageRecord,
+    OnError,
+    SnippetIndex,
+    category_names,
+    parse_index,
+)
 
-Timeline = Literal["recorded", "consecutive"]
+Timeline = Literal["recorded", "consecutive", "even"]
 
 
 @dataclass(frozen=True)
@@ -29,11 +38,13 @@ class SnippetSource:
 
     `timeline="recorded"` keeps the recorded time stamps, so that pieces of one drive join again and drives
     recorded at the same time interleave; `"consecutive"` lays the snippets end to end in the order given, from
-    second 0. Snippets without time stamps take `frame_period` seconds per image and are always consecutive.
-    The default is "recorded" if all snippets have time stamps.
+    second 0; `"even"` does the same with one image in every `frame_period` seconds, so that gaps close. Snippets
+    without time stamps are always even. The default is "recorded" if all snippets have time stamps.
 
     `classes` fixes the labels, by name; without it they are the snippets' categories in order of appearance.
-    `select` leaves out the images whose number within their snippet it refuses, to keep some for an evaluation.
+    `aliases` renames categories before that, and leaves out those that it names None. `select` leaves out the images
+    whose number within their snippet it refuses, to keep some for an evaluation; `seconds` keeps only images with
+    time stamps in one of these spans [from, to).
     `repeat` starts again at the end; without it a window that begins after the end is refused. With
     `on_error="skip"` a fault costs the box, image or snippet it is in, and a warning; by default it raises.
     """
@@ -48,17 +59,19 @@ class SnippetSource:
         frame_period: float = 1.0,
         repeat: bool = False,
         select: Callable[[int], bool] | None = None,
+        aliases: Aliases = MappingProxyType({}),
+        seconds: Sequence[tuple[float, float]] = (),
     ) -> None:
         if not frame_period > 0:
             raise SnippetError(f"frame_period is {frame_period!r}; it must be a positive number of seconds")
-        if timeline not in (None, "recorded", "consecutive"):
-            raise SnippetError(f"timeline is {timeline!r}; valid values: 'recorded', 'consecutive'")
+        if timeline not in (None, "recorded", "consecutive", "even"):
+            raise SnippetError(f"timeline is {timeline!r}; valid values: 'recorded', 'consecutive', 'even'")
         self._faults = Faults(on_error)
         self._period = frame_period
         self._repeat = repeat
-        self.snippets, self._classes = _open_all([Path(path) for path in directories], classes, self._faults)
-        if select is not None:
-            self.snippets = [_selected(snippet, select) for snippet in self.snippets]
+        self.snippets, self._classes = _open_all([Path(path) for path in directories], classes, aliases, self._faults)
+        if select is not None or seconds:
+            self.snippets = [_selected(snippet, select or _every_one, seconds) for snippet in self.snippets]
         count = sum(len(snippet.images) for snippet in self.snippets)
         if count == 0:
             raise SnippetError(f"no frame is left in {', '.join(map(str, directories)) or 'an empty list of snippets'}")
@@ -81,9 +94,9 @@ class SnippetSource:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def frames(self) -> Iterator[Frame]:
-        """Every frame once, in order of time."""
-        yield from self._read(range(len(self._entries)), 0.0)
+    def frames(self, numbers: Iterable[int] | None = None) -> Iterator[Frame]:
+        """Every frame once, in order of time, or only some, by their numbers in that order."""
+        yield from self._read(range(len(self._entries)) if numbers is None else numbers, 0.0)
 
     def window(self, start: float, end: float) -> Iterator[Frame]:
         """The frames with start <= timestamp < end; with `repeat`, time stamps keep rising with every repetition."""
@@ -116,15 +129,15 @@ class SnippetSource:
             return entries, entries[0].timestamp, entries[-1].timestamp + _spacing(entries, self._period)
         entries, begin = [], 0.0
         for snippet in self.snippets:
-            part = self._from_zero(snippet)
+            part = self._from_zero(snippet, even=timeline == "even")
             entries += [_Entry(begin + entry.timestamp, snippet, entry.image) for entry in part]
             if part:
                 begin = entries[-1].timestamp + _spacing(part, self._period)
         return entries, 0.0, begin
 
-    def _from_zero(self, snippet: SnippetIndex) -> list[_Entry]:
+    def _from_zero(self, snippet: SnippetIndex, even: bool) -> list[_Entry]:
         times = [image.timestamp for image in snippet.images]
-        if any(time is None for time in times):
+        if even or any(time is None for time in times):
             times = [number * self._period for number in range(len(times))]
         first = times[0] if times else 0.0
         return [
@@ -144,7 +157,7 @@ class SnippetSource:
             yield from self._read(self._between(start - shift, end - shift), shift)
             lap += 1
 
-    def _read(self, numbers: range, shift: float) -> Iterator[Frame]:
+    def _read(self, numbers: Iterable[int], shift: float) -> Iterator[Frame]:
         for number in numbers:
             try:
                 frame = _load(self._entries[number], shift)
@@ -154,8 +167,22 @@ class SnippetSource:
             yield frame
 
 
-def _selected(snippet: SnippetIndex, select: Callable[[int], bool]) -> SnippetIndex:
-    return replace(snippet, images=tuple(image for number, image in enumerate(snippet.images) if select(number)))
+def _selected(
+    snippet: SnippetIndex, select: Callable[[int], bool], seconds: Sequence[tuple[float, float]]
+) -> SnippetIndex:
+    if seconds and any(image.timestamp is None for image in snippet.images):
+        raise SnippetError(f"{snippet.directory} has no time stamps, so seconds of it cannot be chosen")
+
+    def within(image: ImageRecord) -> bool:
+        time = image.timestamp
+        return not seconds or (time is not None and any(begin <= time < end for begin, end in seconds))
+
+    chosen = (image for number, image in enumerate(snippet.images) if select(number) and within(image))
+    return replace(snippet, images=tuple(chosen))
+
+
+def _every_one(_: int) -> bool:
+    return True
 
 
 def _spacing(entries: list[_Entry], period: float) -> float:
@@ -166,14 +193,15 @@ def _spacing(entries: list[_Entry], period: float) -> float:
 
 
 def _open_all(
-    directories: list[Path], classes: Sequence[str] | None, faults: Faults
+    directories: list[Path], classes: Sequence[str] | None, aliases: Aliases, faults: Faults
 ) -> tuple[list[SnippetIndex], tuple[str, ...]]:
     documents: list[tuple[Path, dict[str, Any]]] = []
     found: dict[str, None] = {}
     for directory in directories:
         try:
             document = read_document(directory)
-            found.update(dict.fromkeys(category_names(directory, document).values()))
+            names_here = category_names(directory, document).values()
+            found.update(dict.fromkeys(name for name in (aliases.get(n, n) for n in names_here) if name is not None))
             documents.append((directory, document))
         except SnippetError as fault:
             faults.report(fault)
@@ -181,7 +209,7 @@ def _open_all(
     snippets = []
     for directory, document in documents:
         try:
-            snippets.append(parse_index(directory, document, names, faults))
+            snippets.append(parse_index(directory, document, names, aliases, faults))
         except SnippetError as fault:
             faults.report(fault)
     return snippets, names

@@ -8,10 +8,10 @@ from typing import Any
 
 from carla_bridge import images
 from carla_bridge.errors import SnippetError
-from carla_bridge.frames import Box, Frame
+from carla_bridge.frames import Annotations, Box, Frame
 from carla_bridge.snippets.journal import read_journal
 from carla_bridge.snippets.layout import ANNOTATIONS, JOURNAL
-from fedagem.files import write_file
+from fedagem.files import link_or_copy, write_file
 
 
 class SnippetWriter:
@@ -44,7 +44,7 @@ class SnippetWriter:
     def _start_journal(self, vehicle: str, domain: str) -> Any:
         header = {
             "info": {
-                "description": f"CARLA driving snippet of {vehicle} in {domain}",
+                "description": f"driving snippet of {vehicle} in {domain}",
                 "vehicle": vehicle,
                 "domain": domain,
             },
@@ -66,19 +66,22 @@ class SnippetWriter:
         name = f"{frame.frame:08d}{images.suffix(self._jpeg_quality)}"
         (self.directory / name).write_bytes(images.encode(frame.image, self._jpeg_quality).tobytes())
         height, width = frame.image.shape[:2]
+        row = {"file_name": name, "width": width, "height": height, "frame": frame.frame, "timestamp": frame.timestamp}
+        self._append(row, frame.annotations)
+        self._last = (frame.frame, frame.timestamp)
+
+    def adopt(self, image: Path, size: tuple[int, int], annotations: Annotations, **details: Any) -> None:
+        """Append an image file as it is, without a time; it shares its bytes with the original if they share a disk."""
+        name = f"{self.count:08d}{image.suffix.lower()}"
+        link_or_copy(image, self.directory / name)
+        row = {"file_name": name, "width": size[0], "height": size[1], "frame": self.count, **details}
+        self._append(row, annotations)
+
+    def _append(self, row: dict[str, Any], annotations: Annotations) -> None:
         self.count += 1
-        image = {
-            "id": self.count,
-            "file_name": name,
-            "width": width,
-            "height": height,
-            "frame": frame.frame,
-            "timestamp": frame.timestamp,
-        }
-        entry = {"image": image, "annotations": [self._annotation(box) for box in frame.annotations]}
+        entry = {"image": {"id": self.count, **row}, "annotations": [self._annotation(box) for box in annotations]}
         self._journal.write(json.dumps(entry).encode() + b"\n")
         self._journal.flush()
-        self._last = (frame.frame, frame.timestamp)
 
     def _annotation(self, box: Box) -> dict[str, Any]:
         self._boxes += 1

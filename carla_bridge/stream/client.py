@@ -2,22 +2,41 @@
 
 import logging
 import math
+import secrets
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from carla_bridge.errors import StreamClosedError, StreamError
 from carla_bridge.frames import Frame
 from carla_bridge.packets import decode_frame
-from carla_bridge.stream.wire import MAX_MESSAGE, PROTOCOL, Channel, proof
+from carla_bridge.stream.identity import Identity, client_identity
+from carla_bridge.stream.wire import MAX_MESSAGE, MAX_REQUEST, NONCE_SIZE, PROTOCOL, Channel
 
 SILENCE_SECONDS = 30.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Welcome:
+    """What a server says about its stream."""
+
+    classes: tuple[str, ...]
+    frame_seconds: float
+
+    @classmethod
+    def of(cls, message: dict[str, Any]) -> "_Welcome":
+        try:
+            return cls(tuple(map(str, message["classes"])), float(message["frame_seconds"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise StreamError(f"the server's welcome is malformed ({error})") from error
 
 
 class StreamClient:
@@ -32,29 +51,29 @@ class StreamClient:
         host: str,
         port: int,
         vehicle: str,
-        token: str | None = None,
+        identity: Identity | None = None,
         *,
         patience: float = 120.0,
         on_waiting: Callable[[str], None] = logger.debug,
     ) -> None:
         self.vehicle = vehicle
         self._address = (host, port)
-        self._token = token
+        self._identity = identity or client_identity(host, port, vehicle)
         self._patience = patience
         self._on_waiting = on_waiting
         self._channel: Channel | None = None
         self._closing = threading.Event()
-        self._welcome: dict[str, Any] = {}
+        self._welcome: _Welcome
         self._reconnect(time.monotonic() + patience)
 
     @property
     def classes(self) -> tuple[str, ...]:
-        return tuple(self._welcome["classes"])
+        return self._welcome.classes
 
     @property
     def frame_seconds(self) -> float:
         """Simulation time between two frames."""
-        return float(self._welcome["frame_seconds"])
+        return self._welcome.frame_seconds
 
     def window(self, start: float, end: float) -> Iterator[Frame]:
         """The frames with start <= timestamp < end as the world produces them."""
@@ -102,8 +121,12 @@ class StreamClient:
         if "waiting" in message:
             self._on_waiting(message["waiting"])
             return False
-        for at, reason, seconds in message.get("gaps", []):
-            logger.warning("the world was replaced before second %g (%s, %g s lost)", at, reason, seconds)
+        try:
+            gaps = [(float(at), str(reason), float(seconds)) for at, reason, seconds in message.get("gaps", [])]
+        except (TypeError, ValueError) as error:
+            raise StreamError(f"the end of a window is malformed ({error})") from error
+        for gap in gaps:
+            logger.warning("the world was replaced before second %g (%s, %g s lost)", *gap)
         return "end" in message
 
     def _reconnect(self, deadline: float) -> None:
@@ -124,22 +147,37 @@ class StreamClient:
 
     def _connect(self) -> None:
         connection = socket.create_connection(self._address, timeout=SILENCE_SECONDS)
-        self._channel = Channel(connection, MAX_MESSAGE)
-        hello = self._channel.receive(SILENCE_SECONDS)
+        try:
+            connection = self._identity.secure(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._channel = Channel(connection, MAX_REQUEST)
+        try:
+            self._welcome = self._greet(self._channel, connection)
+            self._channel.limit = MAX_MESSAGE
+        except StreamError as error:
+            self._drop()
+            refused = isinstance(error.__cause__, ssl.SSLError) and not isinstance(error.__cause__, ssl.SSLEOFError)
+            if refused:
+                raise StreamError(f"the server does not accept the certificate of {self.vehicle} ({error})") from error
+            raise
+
+    def _greet(self, channel: Channel, connection: socket.socket) -> "_Welcome":
+        """What the server says about its stream, after both sides have proved themselves."""
+        hello = channel.receive(SILENCE_SECONDS)
         if hello.get("protocol") != PROTOCOL:
-            self._drop()
             raise StreamError(f"the server speaks stream protocol {hello.get('protocol')!r}, not {PROTOCOL}")
-        if hello.get("token") and self._token is None:
-            self._drop()
-            raise StreamError("the stream wants a token")
-        answer: dict[str, Any] = {"vehicle": self.vehicle}
-        if self._token is not None:
-            answer["proof"] = proof(self._token, hello["nonce"], self.vehicle)
-        self._channel.send(answer)
-        welcome = self._channel.receive(SILENCE_SECONDS)
+        theirs, mine = hello.get("nonce"), secrets.token_bytes(NONCE_SIZE)
+        if not isinstance(theirs, bytes) or len(theirs) != NONCE_SIZE:
+            raise StreamError("the server's greeting has no nonce")
+        proof = self._identity.proof("client", theirs + mine, self.vehicle)
+        channel.send({"vehicle": self.vehicle, "nonce": mine, "proof": proof})
+        welcome = channel.receive(SILENCE_SECONDS)
         if "error" in welcome:
             self._note(welcome)
-        self._welcome = welcome
+        self._identity.check("server", connection, theirs + mine, self.vehicle, welcome.get("proof"))
+        return _Welcome.of(welcome)
 
     def _drop(self) -> None:
         if self._channel is not None:

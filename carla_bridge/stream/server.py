@@ -1,54 +1,73 @@
 """Serves each collaborator its vehicle's frames, window by window, over TCP."""
 
-import hmac
-import ipaddress
 import logging
 import secrets
 import socket
 import socketserver
 import threading
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from carla_bridge.config.section import CarlaSettings
 from carla_bridge.errors import BridgeError, StreamClosedError, StreamError
 from carla_bridge.fleet_process.process import FleetProcess, InterruptedDriveError
+from carla_bridge.stream.identity import FileToken, Identity, server_identity
 from carla_bridge.stream.retention import Retention
-from carla_bridge.stream.wire import MAX_REQUEST, PROTOCOL, Channel, proof
+from carla_bridge.stream.wire import MAX_REQUEST, NONCE_SIZE, PROTOCOL, Channel, shut_down
 
-HANDSHAKE_SECONDS = 10.0
+HANDSHAKE_SECONDS = 5.0
 IDLE_SECONDS = 2.0
 """How often an idle world is checked."""
-MAX_CONNECTIONS = 64
-SHORTEST_TOKEN = 16
+MOST_STRANGERS = 16
+"""Connections that have not proved anything yet; of the others, each vehicle has one."""
+BACKLOG = 64
 
 logger = logging.getLogger(__name__)
 
 
-def check_exposure(host: str, token: str | None) -> None:
-    """Refuse to serve frames to other machines without a token."""
-    if token is not None and len(token) < SHORTEST_TOKEN:
-        raise StreamError(f"the token has {len(token)} characters; use at least {SHORTEST_TOKEN}")
-    try:
-        addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
-    except OSError as error:
-        raise StreamError(f"the stream's host {host!r} is not an address of this machine ({error})") from error
-    if token is None and not all(ipaddress.ip_address(address).is_loopback for address in addresses):
-        raise StreamError(f"{host} can be reached from other machines, so the stream needs a token there")
+class Strangers:
+    """The connections that have not proved anything yet: a few, and each for a short time.
+
+    A newcomer takes the place of the oldest, so that idle connections cannot keep a collaborator out.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._handles: list[socket.socket] = []
+
+    @contextmanager
+    def admit(self, connection: socket.socket) -> Iterator[float]:
+        """A place among them; gives the time of `time.monotonic` by which the connection must have proved itself."""
+        handle = connection.dup()  # ends the connection whatever becomes of the original, which TLS takes over
+        with self._lock:
+            self._handles.append(handle)
+            if len(self._handles) > MOST_STRANGERS:
+                shut_down(self._handles.pop(0))
+        try:
+            yield time.monotonic() + HANDSHAKE_SECONDS
+        finally:
+            with self._lock:
+                with suppress(ValueError):
+                    self._handles.remove(handle)
+                handle.close()
 
 
 class StreamServer:
-    """Serves the frames of a fleet at a listening socket."""
+    """Serves the frames of a fleet at a listening socket.
 
-    def __init__(self, fleet: FleetProcess, token: str | None = None) -> None:
+    It listens from the beginning, so that nobody else can take its port while the fleet is being started; whoever
+    connects is answered when it runs.
+    """
+
+    def __init__(self, fleet: FleetProcess, identity: Identity | None = None) -> None:
         self._fleet = fleet
-        self._token = token
         config = fleet.config
-        check_exposure(config.stream.host, token)
         self.retention = Retention([vehicle.name for vehicle in config.vehicles], config.stream.window_seconds)
         self._serving: dict[str, Channel] = {}
         self._lock = threading.Lock()
-        self._free_connections = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._strangers = Strangers()
         outer = self
 
         class Handler(socketserver.BaseRequestHandler):
@@ -58,6 +77,7 @@ class StreamServer:
         class Server(socketserver.ThreadingTCPServer):
             allow_reuse_address = True
             daemon_threads = True
+            request_queue_size = BACKLOG
             address_family = socket.AF_INET6 if ":" in config.stream.host else socket.AF_INET
 
         try:
@@ -65,6 +85,11 @@ class StreamServer:
         except OSError as error:
             place = f"{config.stream.host}:{config.stream.port}"
             raise StreamError(f"the stream cannot listen at {place} ({error.strerror or error})") from error
+        try:
+            self._identity = identity or server_identity(config.stream.host, self.address[1])
+        except BaseException:
+            self._server.server_close()
+            raise
 
     @property
     def address(self) -> tuple[str, int]:
@@ -85,7 +110,13 @@ class StreamServer:
         finally:
             self.retention.close()
             self._server.shutdown()
-            self._server.server_close()
+            self.close()
+
+    def close(self) -> None:
+        """Give up the token and the port; whoever serves next takes others."""
+        if isinstance(self._identity, FileToken):
+            self._identity.remove()
+        self._server.server_close()
 
     def stop(self) -> None:
         """Let `run` return soon; called from another thread."""
@@ -108,40 +139,38 @@ class StreamServer:
 
     def handle(self, connection: socket.socket) -> None:
         """Serve one collaborator, from the handshake until the connection ends."""
-        channel = Channel(connection, MAX_REQUEST)
-        vehicle = ""
-        if not self._free_connections.acquire(blocking=False):
-            with suppress(StreamError):
-                channel.send({"error": f"{MAX_CONNECTIONS} connections are open already; close one first"})
-            return
+        channel, vehicle = None, ""
         try:
-            vehicle = self._greet(channel)
+            with self._strangers.admit(connection) as deadline:
+                connection.settimeout(HANDSHAKE_SECONDS)
+                connection = self._identity.secure(connection)
+                channel = Channel(connection, MAX_REQUEST)
+                vehicle = self._greet(channel, connection, deadline)
             while True:
                 self._answer(channel, vehicle, channel.receive(None))
         except StreamClosedError:
             pass
-        except StreamError as error:
+        except (StreamError, OSError) as error:
             logger.warning("%s: %s", vehicle or "an unknown client", error)
-            with suppress(StreamError):
-                channel.send({"error": str(error)})
+            if channel is not None:
+                with suppress(StreamError):
+                    channel.send({"error": str(error)})
         finally:
-            self._free_connections.release()
             with self._lock:
-                if self._serving.get(vehicle) is channel:
+                if channel is not None and self._serving.get(vehicle) is channel:
                     del self._serving[vehicle]
+            connection.close()
 
-    def _greet(self, channel: Channel) -> str:
-        nonce = secrets.token_bytes(32)
-        channel.send({"protocol": PROTOCOL, "nonce": nonce, "token": self._token is not None})
-        answer = channel.receive(HANDSHAKE_SECONDS)
-        vehicle, theirs = answer.get("vehicle"), answer.get("proof")
+    def _greet(self, channel: Channel, connection: socket.socket, deadline: float) -> str:
+        """The vehicle of a collaborator that has proved itself; it replaces an older connection of that vehicle."""
+        mine = secrets.token_bytes(NONCE_SIZE)
+        channel.send({"protocol": PROTOCOL, "nonce": mine})
+        answer = channel.receive_until(deadline)
+        vehicle, theirs = answer.get("vehicle"), answer.get("nonce")
+        if not isinstance(vehicle, str) or not isinstance(theirs, bytes) or len(theirs) != NONCE_SIZE:
+            raise StreamError(f"the greeting is not a vehicle, a nonce of {NONCE_SIZE} bytes and a proof")
+        self._identity.check("client", connection, mine + theirs, vehicle, answer.get("proof"))
         config = self._fleet.config
-        if not isinstance(vehicle, str):
-            raise StreamError("the greeting names no vehicle")
-        if self._token is not None:
-            mine = proof(self._token, nonce, vehicle)
-            if not isinstance(theirs, bytes) or not hmac.compare_digest(mine, theirs):
-                raise StreamError("the token is wrong or missing")
         names = [entry.name for entry in config.vehicles]
         if vehicle not in names:
             raise StreamError(f"there is no vehicle {vehicle!r}; valid values: {', '.join(names)}")
@@ -150,7 +179,8 @@ class StreamServer:
             self._serving[vehicle] = channel
         if before is not None:
             before.shut_down()
-        channel.send(self._welcome(config))
+        proof = self._identity.proof("server", mine + theirs, vehicle)
+        channel.send({"proof": proof, **self._welcome(config)})
         return vehicle
 
     def _welcome(self, config: CarlaSettings) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The stream's messages over TCP: a length, then msgpack."""
 
-import hmac
 import socket
 import struct
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -11,19 +11,20 @@ import msgpack
 from carla_bridge.errors import StreamClosedError, StreamError
 from carla_bridge.packets import unpack
 
-PROTOCOL = 1
+PROTOCOL = 2
 MAX_REQUEST = 64 * 1024
 MAX_MESSAGE = 128 * 1024 * 1024
+NONCE_SIZE = 32
 LENGTH = struct.Struct("<I")
 
 
 class Channel:
-    """One side of a connection: sends and receives whole messages up to a size limit."""
+    """One side of a connection: sends and receives whole messages up to a limit of bytes."""
 
     def __init__(self, connection: socket.socket, limit: int) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection = connection
-        self._limit = limit
+        self.limit = limit
 
     def send(self, message: dict[str, Any]) -> None:
         self.send_packed(msgpack.packb(message))
@@ -35,26 +36,36 @@ class Channel:
         except OSError as error:
             raise StreamClosedError(f"the connection broke ({error})") from error
 
-    def receive(self, timeout: float | None) -> dict[str, Any]:
-        """The next message; raises StreamClosedError if the connection ends or is silent for too long."""
-        self._connection.settimeout(timeout)
+    def receive(self, silence: float | None) -> dict[str, Any]:
+        """The next message; raises StreamClosedError if the connection ends or is silent for so many seconds."""
+        return self._receive(silence, None)
+
+    def receive_until(self, deadline: float) -> dict[str, Any]:
+        """The next message, which must be there by a time of `time.monotonic`: a byte now and then does not help."""
+        return self._receive(None, deadline)
+
+    def _receive(self, silence: float | None, deadline: float | None) -> dict[str, Any]:
         try:
-            (length,) = LENGTH.unpack(self._exactly(LENGTH.size))
-            if length > self._limit:
-                raise StreamError(f"a message of {length} bytes exceeds the limit of {self._limit}")
-            packed = self._exactly(length)
+            self._connection.settimeout(silence)
+            (length,) = LENGTH.unpack(self._exactly(LENGTH.size, deadline))
+            if length > self.limit:
+                raise StreamError(f"a message of {length} bytes exceeds the limit of {self.limit}")
+            packed = self._exactly(length, deadline)
+            self._connection.settimeout(None)
         except TimeoutError as error:
-            raise StreamClosedError(f"the other side was silent for {timeout:g} s") from error
+            raise StreamClosedError("the other side was silent for too long") from error
         except OSError as error:
             raise StreamClosedError(f"the connection broke ({error})") from error
-        finally:
-            self._connection.settimeout(None)
         return unpack(packed)
 
-    def _exactly(self, count: int) -> bytes:
+    def _exactly(self, count: int, deadline: float | None) -> bytes:
         buffer = bytearray(count)
         view = memoryview(buffer)
         while view:
+            if deadline is not None:
+                if (left := deadline - time.monotonic()) <= 0:
+                    raise TimeoutError
+                self._connection.settimeout(left)
             received = self._connection.recv_into(view)
             if not received:
                 raise StreamClosedError("the other side closed the connection")
@@ -63,13 +74,16 @@ class Channel:
 
     def shut_down(self) -> None:
         """End the connection from another thread; a send or receive under way raises StreamClosedError."""
-        with suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)
+        shut_down(self._connection)
 
     def close(self) -> None:
         self._connection.close()
 
 
-def proof(token: str, nonce: bytes, vehicle: str) -> bytes:
-    """The answer of a client that knows the token to a server's nonce; the token itself is never sent."""
-    return hmac.digest(token.encode(), nonce + vehicle.encode(), "sha256")
+def shut_down(connection: socket.socket) -> None:
+    """End a connection that another thread uses.
+
+    By the socket's own method: that of an encrypted one would let the other thread go on without encryption.
+    """
+    with suppress(OSError):
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)

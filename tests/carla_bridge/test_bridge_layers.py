@@ -13,6 +13,7 @@ LAYERS = (
     ("annotation", "packets"),
     ("config",),
     ("snippets",),
+    ("datasets",),
     ("fleet",),
     ("fleet_process",),
     ("stream",),

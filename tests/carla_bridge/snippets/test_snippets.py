@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +21,7 @@ from carla_bridge.tags import DEFAULT_TAGS
 CLASSES = tuple(DEFAULT_TAGS)
 REPOSITORY = Path(__file__).parents[3]
 DATA = Path(os.environ.get("FEDAGEM_DATA", REPOSITORY.parent / "shared" / "data")) / "carla_snippets"
+DRIVES = DATA.with_name("carla_drives")
 needs_packs = pytest.mark.skipif(not DATA.is_dir(), reason=f"no recorded packs in {DATA}; set FEDAGEM_DATA")
 
 
@@ -199,6 +201,61 @@ def test_repeating_goes_round_without_end_and_time_rises(tmp_path):
     assert [f.frame for f in frames] == [3, 0, 1, 2, 3, 0, 1]
 
 
+def test_gaps_close_on_an_even_timeline(tmp_path):
+    rng = np.random.default_rng(0)
+    with SnippetWriter(tmp_path / "a", CLASSES, vehicle="vehicle_1", domain="city") as writer:
+        for number in (3, 4, 90, 91):
+            writer.write(make_frame(number, rng))
+    source = SnippetSource([tmp_path / "a"], timeline="even", frame_period=2.0)
+    assert [frame.timestamp for frame in source.frames()] == [0, 2, 4, 6]
+    assert source.end == 8
+    with pytest.raises(SnippetError, match="valid values: 'recorded', 'consecutive', 'even'"):
+        SnippetSource([tmp_path / "a"], timeline="odd")  # type: ignore[arg-type]
+
+
+def test_seconds_of_a_drive_can_be_chosen(tmp_path):
+    write(tmp_path / "a", count=10)
+    source = SnippetSource([tmp_path / "a"], seconds=[(0.5, 1.5), (4.0, 99.0)], select=lambda number: number != 8)
+    assert [frame.frame for frame in source.frames()] == [1, 2, 9]
+    assert [frame.frame for frame in source.frames([2, 0])] == [9, 1]
+    edit(tmp_path / "a", lambda document: [image.pop("timestamp") for image in document["images"]])
+    with pytest.raises(SnippetError, match="has no time stamps, so seconds of it cannot be chosen"):
+        SnippetSource([tmp_path / "a"], seconds=[(0.5, 1.5)])
+
+
+def test_classes_may_have_other_names_or_be_left_out(tmp_path):
+    """The frames have a vehicle, a bike and a motobike in turn."""
+    write(tmp_path / "a", count=6)
+    aliases = {"motobike": "bike", "vehicle": None}
+    source = SnippetSource([tmp_path / "a"], classes=["bike"], aliases=aliases)
+    assert [frame.labels.tolist() for frame in source.frames()] == [[], [0], [0], [], [0], [0]]
+    assert SnippetSource([tmp_path / "a"], aliases=aliases).classes == tuple(
+        name for name in CLASSES if name not in aliases
+    )
+    with pytest.raises(SnippetError, match="a box is a 'vehicle', which is not among the requested classes"):
+        SnippetSource([tmp_path / "a"], classes=["bike"], aliases={"motobike": "bike"})
+
+
+def test_pictures_may_be_webp(tmp_path):
+    frames = write(tmp_path / "a")
+    for picture in (tmp_path / "a").glob("*.png"):
+        image = cv2.imread(str(picture))
+        assert image is not None
+        cv2.imwrite(str(picture.with_suffix(".webp")), image, [cv2.IMWRITE_WEBP_QUALITY, 101])
+        picture.unlink()
+
+    def renamed(document):
+        for image in document["images"]:
+            image["file_name"] = image["file_name"].replace(".png", ".webp")
+
+    edit(tmp_path / "a", renamed)
+    assert all(same(a, b) for a, b in zip(SnippetSource([tmp_path / "a"]).frames(), frames, strict=True))
+    broken = next((tmp_path / "a").glob("*.webp"))
+    broken.write_bytes(broken.read_bytes()[:40])
+    with pytest.raises(SnippetError, match=r"webp: the image is truncated"):
+        list(SnippetSource([tmp_path / "a"]).frames())
+
+
 def test_classes_are_matched_by_name(tmp_path):
     write(tmp_path / "s")
     source = SnippetSource([tmp_path / "s"], classes=("bike", "vehicle", "motobike"))
@@ -323,6 +380,15 @@ def test_the_recorded_packs_load_as_they_are():
     frames = list(source.window(195, 205))
     assert [f.domain for f in frames] == ["Town01"] * 5 + ["Town02"] * 5
     assert all(f.image.shape == (380, 640, 3) for f in frames)
+
+
+@pytest.mark.skipif(not DRIVES.is_dir(), reason=f"no recorded drives in {DRIVES}; set FEDAGEM_DATA")
+def test_the_recorded_drives_load_under_other_names():
+    aliases = {"car": "vehicle", "truck": "vehicle", "motorbike": "two_wheeler", "bike": "two_wheeler", "person": None}
+    source = SnippetSource([DRIVES / "highway_day"], classes=["vehicle", "two_wheeler"], aliases=aliases)
+    assert len(source) == 361
+    frame = next(source.frames())
+    assert frame.image.shape == (240, 320, 3)
 
 
 @pytest.mark.parametrize(

@@ -1,93 +1,17 @@
-"""The stream over real sockets, fed by a counting world: who gets what, who waits, who is refused.
-
-The world is a stand-in for the fleet's process, so that these promises are tested without a simulator; the tests
-of `serve` run the whole chain.
-"""
+"""The stream over real sockets: who gets what, who waits, who is refused."""
 
 import threading
 import time
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
-from carla_bridge.config.parts import StreamSettings
 from carla_bridge.config.section import CarlaSettings
-from carla_bridge.errors import BridgeError, StreamError
-from carla_bridge.frames import Annotations, Box, Frame
+from carla_bridge.errors import StreamError
 from carla_bridge.packets import Gap, Packet, decode_frame, encode_frame, unpack
 from carla_bridge.stream.client import StreamClient
 from carla_bridge.stream.retention import Retention
-from carla_bridge.stream.server import StreamServer, check_exposure
-
-NAMES = ("vehicle_1", "vehicle_2")
-
-
-def frame_at(vehicle, second):
-    image = np.full((32, 48, 3), second % 251, np.uint8)
-    boxes = [Box(second % 6, 1, 2, 3, 4, truncated=second % 2 == 0, pixels=7, object_id=second)]
-    return Frame(image, second, float(second), Annotations.of(boxes), vehicle, "city")
-
-
-class CountingWorld:
-    """One frame per vehicle and second, as far as it is asked to go."""
-
-    def __init__(self, window=10.0, encoding="raw"):
-        stream = StreamSettings(port=0, window_seconds=window, encoding=encoding)
-        self.config = CarlaSettings(stream=stream)
-        self.map_name = "Nowhere"
-        self.time = 0.0
-        self.fails_at = None
-
-    def begin(self, start):
-        self.time = start
-
-    def packets(self, until):
-        while self.time < until:
-            if self.fails_at is not None and self.time >= self.fails_at:
-                raise BridgeError("the plan was wrong after all")
-            for name in NAMES:
-                packed = encode_frame(frame_at(name, int(self.time)), self.config.stream.encoding, 90)
-                yield Packet(name, self.time, packed)
-            self.time += 1
-
-    def watch(self):
-        pass
-
-    def interrupt(self):
-        pass
-
-
-@contextmanager
-def serving(world, token=None, port=0):
-    stream = world.config.stream.model_copy(update={"port": port})
-    world.config = world.config.model_copy(update={"stream": stream})
-    server = StreamServer(world, token)
-    failures = []
-
-    def run():
-        try:
-            server.run()
-        except BridgeError as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-        thread.join(20)
-        assert not thread.is_alive()
-
-
-def client_of(server, vehicle, **options):
-    host, port = server.address
-    return StreamClient(host, port, vehicle, **{"patience": 20.0, **options})
-
-
-def seconds(frames):
-    return [frame.timestamp for frame in frames]
+from tests.support.streams import NAMES, TOKEN, CountingWorld, client_of, frame_at, seconds, serving
 
 
 @pytest.mark.parametrize("encoding", ["raw", "png"])
@@ -211,16 +135,11 @@ def test_a_fleet_that_fails_for_good_tells_everybody_why():
         list(one.window(0, 10))
 
 
-def test_wrong_vehicle_window_and_token_are_refused_in_one_sentence():
-    token = "a long shared secret"
-    with serving(CountingWorld(), token) as server:
-        with pytest.raises(StreamError, match="the stream wants a token"):
-            client_of(server, "vehicle_1")
-        with pytest.raises(StreamError, match="token is wrong"):
-            client_of(server, "vehicle_1", token="another shared secret")
+def test_wrong_vehicle_and_window_are_refused_in_one_sentence():
+    with serving(CountingWorld()) as server:
         with pytest.raises(StreamError, match="no vehicle 'vehicle_9'; valid values: vehicle_1, vehicle_2"):
-            client_of(server, "vehicle_9", token=token)
-        with client_of(server, "vehicle_1", token=token) as one:
+            client_of(server, "vehicle_9")
+        with client_of(server, "vehicle_1") as one:
             with pytest.raises(StreamError, match="longer than the 10 s"):
                 list(one.window(0, 11))
             with pytest.raises(StreamError, match="not a span"):
@@ -230,7 +149,7 @@ def test_wrong_vehicle_window_and_token_are_refused_in_one_sentence():
 
 def test_without_a_server_the_client_gives_up_in_one_sentence():
     with pytest.raises(StreamError, match=r"no stream for v at 127\.0\.0\.1:1 within 0\.2 s .*carla-bridge serve"):
-        StreamClient("127.0.0.1", 1, "v", patience=0.2)
+        StreamClient("127.0.0.1", 1, "v", TOKEN, patience=0.2)
 
 
 def test_garbage_on_the_socket_harms_nobody():
@@ -242,16 +161,6 @@ def test_garbage_on_the_socket_harms_nobody():
                 stranger.sendall(garbage)
         with client_of(server, "vehicle_1") as one:
             assert seconds(one.window(0, 3)) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_other_machines_are_only_served_with_a_token(host):
-    with pytest.raises(StreamError, match="needs a token"):
-        check_exposure(host, None)
-    with pytest.raises(StreamError, match="at least 16"):
-        check_exposure(host, "short")
-    check_exposure(host, "a long shared secret")
-    check_exposure("localhost", None)
 
 
 def test_many_windows_by_two_threads_are_disjoint_and_complete():
