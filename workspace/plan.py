@@ -13,6 +13,7 @@ from fedagem.errors import PlanError
 from fedagem.plans.checks import check_plan
 from fedagem.plans.plan import IncompletePlanError, Plan
 
+_CERTIFICATES = Path("cert")
 _initialize = plan.commands["initialize"].callback
 
 
@@ -25,6 +26,8 @@ def _check_and_initialize(plan_config: str, **options: Any) -> None:
             f"`fedagem plan write NAME > {plan_config}`."
         ) from problem
     _initialize(plan_config=plan_config, **options)
+    _CERTIFICATES.mkdir(exist_ok=True)
+    _CERTIFICATES.chmod(0o700)  # the keys of an authority will be there, which OpenFL lets others read
 
 
 plan.commands["initialize"].callback = _check_and_initialize

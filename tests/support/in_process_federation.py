@@ -1,6 +1,7 @@
 """A federation in process with clients whose arithmetic can be followed by hand."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ from openfl.component.aggregator.straggler_handling import WaitForAllPolicy
 from openfl.protocols import utils
 from openfl.utilities import TensorKey
 
+from fedagem.learning.exchange import Exchange
 from fedagem.learning.model_file import read_model
 from fedagem.plans.plan import Plan
 from fedagem.plans.workspace import find_plan
@@ -23,6 +25,8 @@ from src.task_results import MODEL as MODEL_KIND
 
 MODEL: dict[str, Array] = {"w": np.array([1.0, 2.0, 3.0], np.float32), "steps": np.array(0, np.int64)}
 
+G_REF = Exchange("g_ref", (3,), "buffer_gradient")
+
 STAGES: list[dict[str, Any]] = [
     {"name": "baseline", "tasks": ["evaluate_untrained"], "rounds": "first"},
     {"name": "buffer_gradient", "tasks": ["buffer_gradient"]},
@@ -31,8 +35,9 @@ STAGES: list[dict[str, Any]] = [
 ]
 TASKS: dict[str, Any] = {
     "evaluate_untrained": {"function": "evaluate", "kwargs": {"after_rounds": 0}},
-    "buffer_gradient": {"function": "buffer_gradient", "kwargs": {"publishes": ["g_ref"]}},
-    "train": {"function": "train", "kwargs": {"publishes": ["model"], "wants": ["g_ref"]}},
+    "buffer_gradient": {"function": "buffer_gradient", "kwargs": {"publishes": ["method"]}},
+    "train": {"function": "train", "kwargs": {"publishes": ["model", "method"], "wants": ["method"]}},
+    "end_task": {"function": "end_task", "kwargs": {"publishes": ["method"], "after_rounds": 1}},
     "evaluate": {"function": "evaluate", "kwargs": {"after_rounds": 1}},
 }
 
@@ -44,7 +49,8 @@ def make_aggregator(
     write_plan()
     stages = settings.pop("stages", STAGES)
     tasks = settings.pop("tasks", TASKS)
-    exchange = {"exchange/g_ref": np.array([3], np.int64)} if settings.pop("fedagem", True) else {}
+    exchanges = [*settings.pop("exchanges", ()), *([G_REF] if settings.pop("fedagem", True) else [])]
+    announced = {exchange.announcement: np.array(exchange.shape, np.int64) for exchange in exchanges}
     return StagedAggregator(
         aggregator_uuid="aggregator",
         federation_uuid="federation",
@@ -53,12 +59,17 @@ def make_aggregator(
         best_state_path="save/best.pbuf",
         last_state_path="save/last.pbuf",
         assigner=StagedAssigner(
-            stages, tasks=tasks, authorized_cols=clients, rounds_to_train=rounds, selected_task_group=group
+            stages,
+            tasks=tasks,
+            authorized_cols=clients,
+            rounds_to_train=rounds,
+            selected_task_group=group,
+            participation=settings.pop("participation", None),
         ),
         compression_pipeline=ExactPipeline(),
         straggler_handling_policy=policy,
         rounds_to_train=rounds,
-        initial_tensor_dict={**{name: array.copy() for name, array in MODEL.items()}, **exchange},
+        initial_tensor_dict={**{name: array.copy() for name, array in MODEL.items()}, **announced},
         **{"poll_seconds": 0.0, **settings},
     )
 
@@ -109,7 +120,7 @@ class Client:
             return {EXCHANGE: {"g_ref": gradient}, WEIGHT: {"weight": np.float32(buffered)}}
         w = self.link.fetch("w", round_number, MODEL_KIND)
         steps = self.link.fetch("steps", round_number, MODEL_KIND)
-        g_ref = self.link.fetch("g_ref", round_number, EXCHANGE) if self.aggregator.expected.exchange else 0
+        g_ref = self.link.fetch("g_ref", round_number, EXCHANGE) if G_REF in self.aggregator.expected.exchanges else 0
         return {
             TRAINED: {"w": (w + g_ref + self.k).astype(np.float32), "steps": steps + 1},
             METRIC: {"loss": np.float64(self.k)},
@@ -139,7 +150,7 @@ def make_clients(aggregator: StagedAggregator, weights: tuple[float, ...] = ()) 
     return [Client(name, aggregator, k, weight) for k, (name, weight) in enumerate(zip(names, chosen, strict=True), 1)]
 
 
-def run_all(clients: list[Client], limit: int = 200) -> None:
+def run_all(clients: Sequence[Client], limit: int = 200) -> None:
     active = list(clients)
     for _ in range(limit):
         active = [client for client in active if client.step()]

@@ -23,9 +23,9 @@ def test_stages_of_a_round():
 
 
 def test_what_a_task_publishes_comes_from_the_plan():
-    assert [assigner().publishes(task) for task in ("train", "buffer_gradient", "evaluate")] == [
-        ["model"],
-        ["g_ref"],
+    assert [assigner().task(task).kwargs.publishes for task in ("train", "buffer_gradient", "evaluate")] == [
+        ["model", "method"],
+        ["method"],
         [],
     ]
 
@@ -44,6 +44,18 @@ def test_drawn_participants_learn_and_everybody_measures():
     [evaluate] = [stage for stage in subject.stages if stage.name == "evaluate"]
     assert subject.members(train, 1) == drawn[1]
     assert subject.members(evaluate, 1) == ["a", "b", "c"]
+
+
+def test_a_task_ends_for_everybody_who_has_arrived():
+    stages = [*STAGES[:3], {"name": "end_task", "tasks": ["end_task"], "every": 2}]
+    tasks = {**TASKS, "end_task": {"function": "end_task", "kwargs": {"publishes": ["method"], "after_rounds": 1}}}
+    arrivals = {"arrivals": {"first": 2, "then": 1}, "rounds_per_task": 2}
+    subject = assigner(stages, tasks, participation={"per_round": 1, **arrivals})
+    end = subject.stages[-1]
+    assert len(subject.participants(1)) == len(subject.participants(3)) == 1
+    assert subject.members(end, 1) == ["a", "b"]
+    assert subject.members(end, 3) == ["a", "b", "c"]
+    assert assigner(stages, tasks, participation={"per_round": 1}).members(end, 1) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(

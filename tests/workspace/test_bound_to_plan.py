@@ -26,7 +26,7 @@ def plan(repository):
             "task_runner.settings.model.template": "models.mnist_cnn.SmallCNN",
             "task_runner.settings.method": "fedavg",
             "task_runner.settings.method_settings": {},
-            "task_runner.settings.fedagem": False,
+            "task_runner.settings.fedagem": True,  # without it FedAvg keeps no buffer, and so no state
             "task_runner.settings.buffer": {"capacity": 20},
             "data_loader.settings.clients": 2,
             "data_loader.settings.partition.classes_per_client": 5,
@@ -62,17 +62,17 @@ def follow(plan):
     freeze_plan(Path(), plan)
     folder = Path("plan")
     gc.collect()
-    _, collaborators = build_federation(
+    aggregator, collaborators = build_federation(
         OpenFLPlan.parse(folder / "plan.yaml", folder / "cols.yaml", folder / "data.yaml")
     )
-    run_rounds(collaborators)
+    run_rounds(aggregator, collaborators)
     return read_model(Path("save/last.safetensors")).description.rounds
 
 
 def outcome():
     clients = {path: read_state(path) for path in sorted(Path("local_state").rglob("*.state"))}
     return Path("save/last.pbuf").read_bytes(), {
-        path: (state["after_round"], state["buffer"]["seen"], *map(bytes_of, state["buffer"]["slots"].values()))
+        path: (state["buffer"]["seen"], *map(bytes_of, state["buffer"]["slots"].values()))
         for path, state in clients.items()
     }
 

@@ -8,7 +8,7 @@ from fedagem.errors import FederationError
 from src.collaborator import StagedCollaborator
 from src.link import ResultRefusedError, StaleTaskError, answer_in
 from src.pipeline import ExactPipeline
-from src.task_results import EXCHANGE, MODEL
+from src.task_results import EXCHANGE, MODEL, PREVIOUS
 
 
 class Script:
@@ -43,7 +43,9 @@ WANTED = {
 class Runner:
     """Wants the model to learn, g_ref beside it to train, and the next model to evaluate."""
 
-    def get_required_tensorkeys_for_function(self, function, **_):
+    def get_required_tensorkeys_for_function(self, function, round_number, **_):
+        if function == "distil":
+            return [TensorKey("teacher", "GLOBAL", 4 * (round_number // 4) - round_number, False, PREVIOUS)]
         return [TensorKey(name, "GLOBAL", offset, False, kind) for name, offset, kind in WANTED[function]]
 
     def set_optimizer_treatment(self, _):
@@ -52,7 +54,7 @@ class Runner:
     def train(self, **_):
         return {}, {}
 
-    buffer_gradient = evaluate = train
+    buffer_gradient = evaluate = distil = train
 
 
 def collaborator(link):
@@ -62,7 +64,7 @@ def collaborator(link):
         federation_uuid="federation",
         client=link,
         task_runner=Runner(),
-        task_config={name: {"function": name} for name in ("train", "evaluate", "buffer_gradient")},
+        task_config={name: {"function": name} for name in ("train", "evaluate", "buffer_gradient", "distil")},
         compression_pipeline=ExactPipeline(),
         callbacks=[],
     )
@@ -118,6 +120,22 @@ def test_the_model_of_a_round_is_fetched_once():
     link = Script([(["buffer_gradient"], 3, 0, False), (["train"], 3, 0, False), QUIT])
     collaborator(link).run()
     assert link.fetched == [("w", 3), ("g_ref", 3)]
+
+
+def test_the_previous_model_is_fetched_once_a_task():
+    rounds = [([task], r, 0, False) for r in range(4, 10) for task in ("distil", "train")]
+    link = Script([*rounds, QUIT])
+    collaborator(link).run()
+    assert [fetched for fetched in link.fetched if fetched[0] == "teacher"] == [("teacher", 4), ("teacher", 8)]
+
+
+def test_a_client_that_cannot_be_held_asks_ever_more_rarely_until_there_is_work(monkeypatch):
+    pauses: list[float] = []
+    monkeypatch.setattr("src.collaborator.time.sleep", pauses.append)
+    busy, held = ((*QUIT[:2], sleep, False) for sleep in (1, 0))
+    link = Script([*[busy] * 7, held, busy, (["evaluate"], 0, 0, False), busy, QUIT])
+    collaborator(link).run()
+    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1, 1, 1, 0.05]
 
 
 def test_what_a_restarted_aggregator_may_make_anew_is_fetched_anew():

@@ -107,14 +107,14 @@ def test_a_damaged_checkpoint_is_refused_by_name():
 
 
 def test_a_checkpoint_of_another_beginning_is_refused():
-    Checkpoint(Path("c.state"), MODEL, "this plan").save(3, 0.5, MODEL)
+    Checkpoint(Path("c.state"), MODEL, "this plan").save(3, 0.5, MODEL, {})
     other = {name: array + 1 for name, array in MODEL.items()}
     with pytest.raises(CorruptStateError, match="began with another initial model"):
         Checkpoint(Path("c.state"), other, "this plan").load()
 
 
 def test_a_checkpoint_of_another_plan_is_refused():
-    Checkpoint(Path("c.state"), MODEL, "another plan").save(3, 0.5, MODEL)
+    Checkpoint(Path("c.state"), MODEL, "another plan").save(3, 0.5, MODEL, {})
     with pytest.raises(CorruptStateError, match=r"c\.state is of another plan, or of another version of fedagem"):
         Checkpoint(Path("c.state"), MODEL, "this plan").load()
 
@@ -122,14 +122,18 @@ def test_a_checkpoint_of_another_plan_is_refused():
 def test_a_checkpoint_keeps_values_shapes_and_dtypes():
     checkpoint = Checkpoint(Path("c.state"), MODEL, "this plan")
     assert checkpoint.load() is None
-    checkpoint.save(3, None, MODEL)
+    server = {"kept": {"fisher": np.array([[1.5, 2]], np.float32)}, "previous": None, "rounds": [1, 2], "name": "x"}
+    checkpoint.save(3, None, MODEL, server, {"client_1": 6})
     saved = checkpoint.load()
     assert saved is not None
-    round_number, score, model = saved
-    assert (round_number, score) == (3, None)
+    round_number, score, model, restored, spent = saved
+    assert (round_number, score, spent) == (3, None, {"client_1": 6})
     for name, array in MODEL.items():
         np.testing.assert_array_equal(model[name], array)
         assert model[name].dtype == array.dtype
+    kept = restored.pop("kept")["fisher"]
+    assert (kept.tolist(), kept.dtype) == ([[1.5, 2]], np.float32)
+    assert restored == {"previous": None, "rounds": [1, 2], "name": "x"}
 
 
 def test_more_rounds_can_be_added_to_a_finished_federation():

@@ -4,12 +4,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from openfl.protocols import utils
+from openfl.utilities import TensorKey
 
 from src.link import ResultRefusedError, StaleTaskError
+from src.pipeline import ExactPipeline
 from src.task_results import EXCHANGE, METRIC, RATIO, TRAINED, WEIGHT
 from src.task_results import MODEL as MODEL_KIND
 from tests.support.in_process_federation import (
     MODEL,
+    STAGES,
+    labelled,
     make_aggregator,
     make_clients,
     model_of,
@@ -67,6 +72,74 @@ def test_a_bad_result_is_refused_told_to_its_sender_and_holds_up_nobody(fault, c
     assert model_of(aggregator, 1).tolist() == [3, 4, 5], "w + (1 + 3) / 2"
     assert b.poll() == (["buffer_gradient"], 1, False), "it takes part in the next stage"
     run_all(clients)
+
+
+def on_the_wire(kinds):
+    """A result as OpenFL's server hands it over."""
+    named = []
+    for key, array in labelled(0, kinds).items():
+        data, metadata = ExactPipeline().forward(array)
+        wire = TensorKey(key.tensor_name, key.origin, 0, False, (*key.tags, "compressed"))
+        named.append(utils.construct_named_tensor(wire, data, metadata, lossless=True))
+    return named
+
+
+def shortened(tensor):
+    tensor.data_bytes = tensor.data_bytes[:-1]
+
+
+def of_an_unknown_type(tensor):
+    tensor.transformer_metadata[0].int_list[0] = 77
+
+
+def without_metadata(tensor):
+    del tensor.transformer_metadata[:]
+
+
+def without_a_type(tensor):
+    del tensor.transformer_metadata[0].int_list[:]
+
+
+@pytest.mark.parametrize("spoil", [shortened, of_an_unknown_type, without_metadata, without_a_type])
+def test_a_result_that_cannot_be_decoded_is_refused_like_any_other(spoil, caplog):
+    aggregator = make_aggregator(ABC)
+    a, b, c = clients = make_clients(aggregator)
+    to_stage(clients, "train")
+    aggregator.send_local_task_results("a", 0, "train", 1, on_the_wire(a.result("train", 0)))
+    tensors = on_the_wire(b.result("train", 0))
+    spoil(tensors[0])
+    with pytest.raises(ResultRefusedError, match="refused train of b in round 0: tensor 'w' cannot be decoded"):
+        aggregator.send_local_task_results("b", 0, "train", 1, tensors)
+    assert b.poll()[0] == []
+    aggregator.send_local_task_results("b", 0, "train", 1, tensors)
+    assert "Ignored train of b for round 0" in caplog.text
+    c.step()
+    assert model_of(aggregator, 1).tolist() == [3, 4, 5], "w + (1 + 3) / 2"
+    run_all(clients)
+
+
+def test_a_value_that_cannot_be_added_up_is_refused_with_its_name():
+    aggregator = make_aggregator(ABC)
+    a, b, c = clients = make_clients(aggregator)
+    to_stage(clients, "train")
+    a.step()
+    with pytest.raises(ResultRefusedError, match=r"tensor 'w' has the value 1e.09, which was 2 before: more than ±"):
+        b.send("train", 0, spoiled(w=np.array([2, 1e9, 3], np.float32)))
+    c.step()
+    assert model_of(aggregator, 1).tolist() == [3, 4, 5], "w + (1 + 3) / 2"
+
+
+def test_a_client_refused_in_one_task_of_a_stage_counts_in_none():
+    stages = [STAGES[1], {"name": "train", "tasks": ["train", "evaluate_untrained"]}]
+    aggregator = make_aggregator(ABC, stages=stages, rounds=1)
+    a, b, c = clients = make_clients(aggregator)
+    to_stage(clients, "train")
+    b.send("train", 0)
+    with pytest.raises(ResultRefusedError):
+        b.send("evaluate_untrained", 0, BAD["ratio shape"])
+    a.step()
+    c.step()
+    assert model_of(aggregator, 1).tolist() == [3, 4, 5], "w + (1 + 3) / 2"
 
 
 def test_a_bad_result_that_comes_last_ends_the_stage():

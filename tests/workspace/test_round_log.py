@@ -1,4 +1,4 @@
-"""metrics.jsonl after a crash: finished rounds stay, the repeated one begins anew."""
+"""metrics.jsonl after a crash: finished rounds stay, the repeated one starts over."""
 
 import json
 

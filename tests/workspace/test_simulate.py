@@ -53,7 +53,7 @@ def test_all_clients_share_one_model(federation):
 def test_the_global_model_is_nobodys_memory(federation):
     """What a client does to its model must not reach the aggregator before the result is sent."""
     aggregator, collaborators = federation
-    run_rounds(collaborators)
+    run_rounds(aggregator, collaborators)
     live = collaborators[0].task_runner.trainer.model.weights.detach().numpy()
     stored = aggregator.tensor_db.get_tensors_by_round_and_tags(aggregator.round_number, MODEL)
     assert stored

@@ -1,6 +1,7 @@
 """The task runner: what a client computes, sends and keeps, also when something goes wrong."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,11 +57,11 @@ def train(runner, round_number, model, g_ref=None):
     inputs = {name: array.copy() for name, array in model.items()}
     if g_ref is not None:
         inputs["g_ref"] = g_ref
-    return by_kind(runner.train("client_1", round_number, inputs, ["model"], ["g_ref"]))
+    return by_kind(runner.train("client_1", round_number, inputs, ["model", "method"], ["method"]))
 
 
 def buffer_gradient(runner, round_number, model):
-    return by_kind(runner.buffer_gradient("client_1", round_number, dict(model), ["g_ref"]))
+    return by_kind(runner.buffer_gradient("client_1", round_number, dict(model), ["method"]))
 
 
 def assert_equal(first, second):
@@ -99,6 +100,18 @@ def test_what_the_buffer_gradient_costs_is_told(make_runner):
     began = time.monotonic()
     seconds = buffer_gradient(runner, 1, initial)[METRIC]["buffer_gradient_seconds"]
     assert 0 < seconds <= time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    ("weighting", "weight"), [(None, 32), ("uniform", 32), ("buffer", 50), ("sqrt_buffer", 50), ("seen", 96)]
+)
+def test_a_buffer_gradient_says_what_the_plan_weighs_it_by(make_runner, plan, weighting, weight):
+    chosen = plan if weighting is None else plan.changed({"aggregator.settings.buffer_weighting": weighting})
+    Path("plan/plan.yaml").write_text(chosen.to_yaml())
+    runner = make_runner(buffer={"capacity": 200, "by_client": {"client_1": 50, "client_2": 60}})
+    initial = model_of(runner)
+    assert train(runner, 0, initial)[METRIC]["buffer"] == 50
+    assert buffer_gradient(runner, 1, initial)[WEIGHT]["weight"] == weight
 
 
 def test_an_empty_buffer_counts_for_nothing(make_runner):
@@ -155,7 +168,7 @@ def test_clients_of_one_process_share_the_model_and_nothing_else(make_runner, lo
     initial = model_of(first)
     train(first, 0, initial)
     assert buffer_gradient(first, 1, initial)[WEIGHT]["weight"] > 0
-    alone = by_kind(second.buffer_gradient("client_2", 1, dict(initial), ["g_ref"]))
+    alone = by_kind(second.buffer_gradient("client_2", 1, dict(initial), ["method"]))
     assert alone[WEIGHT]["weight"] == 0
 
 

@@ -28,14 +28,14 @@ def run(repository, tmp_path, monkeypatch):
     create_run(tmp_path / "run", Plan.load(repository / "plan" / "sequential_yahooqa.yaml").changed(changes, rounds=5))
     monkeypatch.chdir(tmp_path / "run")
     folder = tmp_path / "run" / "plan"
-    run_rounds(build_federation(OpenFLPlan.parse(folder / "plan.yaml", folder / "cols.yaml", folder / "data.yaml"))[1])
+    run_rounds(*build_federation(OpenFLPlan.parse(folder / "plan.yaml", folder / "cols.yaml", folder / "data.yaml")))
     return tmp_path / "run"
 
 
 def test_topics_are_learned_from_features_and_remembered_as_features(run):
     rows = read_metrics(run)
     accuracy = {
-        kind: [row.by_task for row in rows if row.metric == f"accuracy/{kind}"] for kind in ("class_il", "task_il")
+        kind: [row.several for row in rows if row.metric == f"accuracy/{kind}"] for kind in ("class_il", "task_il")
     }
     assert [len(values) for values in accuracy.values()] == [6, 6], "before learning, and after each task"
     losses = [row.value for row in rows if row.metric == "loss/classification"]

@@ -1,13 +1,16 @@
 """How a federation ends: with everybody told, or with a sentence that says why it cannot go on."""
 
+import logging
 import threading
 from typing import Any
 
 import pytest
+from openfl.protocols import utils
+from openfl.utilities import TensorKey
 
-from fedagem.errors import FederationError, PlanError
-from src.link import ResultRefusedError
-from tests.support.in_process_federation import STAGES, make_aggregator, make_clients, run_all, to_stage
+from fedagem.errors import FedAGemError, FederationError, PlanError
+from src.link import ResultRefusedError, log_answers_in_a_line
+from tests.support.in_process_federation import STAGES, labelled, make_aggregator, make_clients, run_all, to_stage
 
 NOTHING: dict[tuple[str, ...], dict[str, Any]] = {}
 """A result that is refused."""
@@ -107,6 +110,48 @@ def test_a_disk_that_fails_stops_the_federation(monkeypatch):
         run_all(make_clients(aggregator))
     with pytest.raises(FederationError, match="No space left on device"):
         aggregator.all_quit_jobs_sent()
+
+
+def test_who_sends_the_last_result_to_a_full_disk_is_told_that_the_federation_stopped(monkeypatch):
+    """Over the network, where it can do nothing about the disk."""
+    aggregator = make_aggregator(["a"], stages=STAGES[2:3], fedagem=False)
+    [a] = make_clients(aggregator)
+    assert a.poll()[0] == ["train"]
+    sent = [
+        utils.construct_named_tensor(
+            TensorKey(key.tensor_name, key.origin, 0, key.report, (*key.tags, "compressed")),
+            *aggregator.compression_pipeline.forward(array),
+            lossless=True,
+        )
+        for key, array in labelled(0, a.result("train", 0)).items()
+    ]
+
+    def full(*_):
+        raise FedAGemError("save/checkpoint.state cannot be written: No space left on device.")
+
+    monkeypatch.setattr(aggregator.global_model.checkpoint, "save", full)
+    with pytest.raises(
+        FederationError, match=r"The federation stopped: .* \(save/.* No space left on device\); what was"
+    ):
+        aggregator.send_local_task_results("a", 0, "train", 0, sent)
+
+
+@pytest.mark.parametrize(
+    ("problem", "cause", "shown"),
+    [
+        (ResultRefusedError("bad"), None, False),
+        (FederationError("stopped"), FedAGemError("full"), False),
+        (FederationError("stopped"), ZeroDivisionError(), True),
+        (ZeroDivisionError(), None, True),
+    ],
+)
+def test_tracebacks_are_for_mistakes_in_the_code(problem, cause, shown, caplog):
+    log_answers_in_a_line()
+    try:
+        raise problem from cause
+    except Exception:
+        logging.getLogger("grpc._server").exception("Exception calling application")
+    assert ("Traceback" in caplog.text) == shown
 
 
 def test_everybody_is_told_to_quit_before_the_aggregator_ends():

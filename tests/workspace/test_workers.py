@@ -6,17 +6,19 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
-from openfl.federated import Plan as OpenFLPlan
+from click.testing import CliRunner
 
+from fedagem.cli.main import main
 from fedagem.errors import PlanError
 from fedagem.files import read_state
 from fedagem.plans.checks import check_plan
 from fedagem.plans.plan import Plan
 from fedagem.runs.folder import create_run
-from src.simulate import build_federation, run_rounds
+from tests.support.in_process_simulation import simulate_in_process
 from tests.support.waiting import wait_for
 
 TINY = [
@@ -40,9 +42,9 @@ def make_run(repository, directory, assignments=(), rounds=4):
     return directory
 
 
-def start(directory, workers):
+def start(directory, workers, *options):
     return subprocess.Popen(
-        [sys.executable, "-m", "src.simulate", "--workers", str(workers)],
+        [sys.executable, "-m", "src.simulate", "--workers", str(workers), *options],
         cwd=directory,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -61,14 +63,6 @@ def outcome(directory):
         path.parent.name: str(read_state(path)["buffer"]) for path in directory.glob("local_state/*/*_000003.state")
     }
     return facts, (directory / "save" / "last.pbuf").read_bytes(), buffers
-
-
-def in_process(directory):
-    """Run, or go on with a run, one client after the other in this process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(directory)
-        plan = OpenFLPlan.parse(*(directory / "plan" / f"{name}.yaml" for name in ("plan", "cols", "data")))
-        run_rounds(build_federation(plan)[1])
 
 
 def wait_for_file(path, simulation):
@@ -95,15 +89,38 @@ SAMPLED = ["assigner.settings.participation.per_round=3"]
 def undisturbed(repository, tmp_path_factory):
     """A run in one process with sampled clients."""
     directory = make_run(repository, tmp_path_factory.mktemp("one") / "run", SAMPLED)
-    in_process(directory)
+    simulate_in_process(directory)
     return outcome(directory)
 
 
-def test_side_by_side_or_one_after_the_other_gives_the_same_bits(repository, tmp_path, undisturbed):
-    both = start(make_run(repository, tmp_path / "run", SAMPLED), workers=2)
-    said = both.communicate(timeout=280)[0]
-    assert both.returncode == 0, said
+@pytest.mark.parametrize(
+    ("workers", "options"),
+    [
+        (1, ("--device", "cpu", "--device", "cpu")),
+        pytest.param(2, (), marks=pytest.mark.nightly),
+        pytest.param(3, (), marks=pytest.mark.nightly),
+    ],
+)
+def test_side_by_side_or_one_after_the_other_gives_the_same_bits(repository, tmp_path, undisturbed, workers, options):
+    together = start(make_run(repository, tmp_path / "run", SAMPLED), workers, *options)
+    said = together.communicate(timeout=280)[0]
+    assert together.returncode == 0, said
     assert outcome(tmp_path / "run") == undisturbed
+    processes = 1 + workers * max(len(options) // 2, 1)
+    assert said.count("Parsing Federated Learning Plan") == processes, "the aggregator's process and the workers"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("setting", ["compile=true", "precision=bf16"])
+def test_options_of_speed_give_the_same_bits_for_any_number_of_workers(repository, tmp_path, undisturbed, setting):
+    option = f"task_runner.settings.{setting}"
+    for workers in (1, 2):
+        directory = make_run(repository, tmp_path / str(workers), [*SAMPLED, option])
+        simulation = start(directory, workers)
+        said = simulation.communicate(timeout=280)[0]
+        assert simulation.returncode == 0, said
+    assert outcome(tmp_path / "1") == outcome(tmp_path / "2")
+    assert outcome(tmp_path / "1") != undisturbed
 
 
 def test_a_killed_worker_ends_the_simulation_and_the_run_goes_on(repository, tmp_path, undisturbed):
@@ -115,10 +132,11 @@ def test_a_killed_worker_ends_the_simulation_and_the_run_goes_on(repository, tmp
     if not (directory / "save" / "last.pbuf").exists():
         assert simulation.returncode == 2
         assert "Error: worker 1 of the simulation ended with exit code -9: start it again with --resume." in said
-    in_process(directory)
+    simulate_in_process(directory)
     assert outcome(directory) == undisturbed
 
 
+@pytest.mark.nightly
 def test_a_worker_killed_while_it_starts_ends_the_simulation(repository, tmp_path):
     simulation = start(make_run(repository, tmp_path / "run"), workers=2)
     wait_for(lambda: workers_of(simulation), 200)[0].kill()
@@ -153,7 +171,7 @@ def test_workers_do_not_outlive_a_simulation_that_was_killed(repository, tmp_pat
 def simulated(repository, tmp_path):
     def run(*assignments, **options):
         directory = make_run(repository, tmp_path / "run", assignments, **options)
-        in_process(directory)
+        simulate_in_process(directory)
         return rows(directory)
 
     return run
@@ -206,3 +224,52 @@ def test_arrivals_must_agree_between_data_and_rounds(simulated):
     arrivals = "assigner.settings.participation={arrivals: {first: 3, then: 1}, rounds_per_task: 2}"
     with pytest.raises(PlanError, match=r"participation\.arrivals is .*, but data_loader\.settings\.arrivals is None"):
         simulated(*SEQUENTIAL, arrivals)
+
+
+def simulate(repository, directory, *options):
+    assignments = [part for assignment in [*TINY, *SAMPLED] for part in ("--set", assignment)]
+    plan = str(repository / "plan" / "rotated_digits.yaml")
+    return ["simulate", plan, "--out", str(directory), "--rounds", "4", *assignments, *options]
+
+
+@pytest.mark.nightly
+def test_clients_shared_between_devices_give_the_same_bits(repository, tmp_path, undisturbed):
+    """The whole command; what it starts for two devices is compared above."""
+    command = simulate(repository, tmp_path / "run", "--devices", "cpu,cpu", "--workers-per-device", "1")
+    fedagem = Path(sys.executable).with_name("fedagem")
+    done = subprocess.run([fedagem, *command], capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    assert outcome(tmp_path / "run") == undisturbed
+    assert (tmp_path / "run" / "logs" / "simulation.log").read_text().count("Parsing Federated Learning Plan") == 3, (
+        "the aggregator's process and a worker on each device"
+    )
+
+
+def test_devices_of_the_command_become_those_of_the_workers(repository, tmp_path, monkeypatch):
+    started = []
+
+    def start_nothing(group, name, command, **_):
+        started.append(command)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedagem.runs.processes.ProcessGroup.start", start_nothing)
+    command = simulate(repository, tmp_path / "run", "--devices", "cpu,cpu", "--workers-per-device", "3")
+    assert CliRunner().invoke(main, command).exit_code == 130
+    [command] = started
+    assert command[2:] == ["src.simulate", "--workers", "3", *("--device", "cpu") * 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--devices", "cpu,cuda:97"], "--devices is cuda:97, but this machine has"),
+        (["--devices", "gpu"], "--devices is 'gpu'; valid values: auto, cpu, cuda, cuda:N."),
+        (["--devices", "cpu", "--workers", "2"], "--workers and --devices exclude each other"),
+        (["--workers-per-device", "2"], "--workers-per-device needs --devices"),
+    ],
+)
+def test_devices_that_cannot_be_used_are_refused(repository, tmp_path, options, sentence):
+    refused = CliRunner().invoke(main, simulate(repository, tmp_path / "run", *options))
+    assert refused.exit_code == 2
+    assert sentence in " ".join(refused.output.split())
+    assert not (tmp_path / "run").exists()

@@ -5,7 +5,7 @@ from typing import Any
 from openfl.component.assigner.assigner import Assigner
 
 from fedagem.errors import PlanError
-from fedagem.plans.federation import parse_tasks
+from fedagem.plans.federation import FederatedTask, parse_tasks
 from fedagem.plans.rounds import RoundSettings, Stage
 from fedagem.settings import parse_settings, suggestion
 
@@ -35,21 +35,25 @@ class StagedAssigner(Assigner):  # type: ignore[misc]
         """The stages of a round, in order."""
         return [stage for stage in self.stages if stage.runs_in(round_number)]
 
-    def publishes(self, task: str) -> list[str]:
-        """What the task sends to be averaged."""
-        return self._parsed[task].kwargs.publishes
+    def task(self, name: str) -> FederatedTask:
+        """What the plan says of a task."""
+        return self._parsed[name]
 
     def participants(self, round_number: int) -> list[str]:
-        """Who learns in a round, in the order in which results are summed."""
+        """Who learns in a round."""
         return self.settings.participation.draw(self.authorized_cols, round_number, self.settings.seed)
 
     def members(self, stage: Stage, round_number: int) -> list[str]:
         """Who works in a stage: the round's participants if something is learned.
 
-        A stage that publishes nothing only measures. It is everybody's, because the test data is spread over all
-        clients and accuracy is that of the whole.
+        The end of a task is everybody's who has arrived: a client that is not drawn for the task's last round has
+        learned it, too. A stage that publishes nothing only measures. It is everybody's, because the test data is
+        spread over all clients and accuracy is that of the whole.
         """
-        if any(self.publishes(task) for task in stage.tasks):
+        tasks = [self._parsed[name] for name in stage.tasks]
+        if any(task.function == "end_task" for task in tasks):
+            return self.settings.participation.present(self.authorized_cols, round_number)
+        if any(task.kwargs.publishes for task in tasks):
             return self.participants(round_number)
         return list(self.authorized_cols)
 

@@ -1,32 +1,37 @@
 """Frames of one vehicle, live or replayed, as the batches that a round learns from."""
 
-import os
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from openfl.federated.data.loader import DataLoader
-from torch import nn
 
 from carla_bridge.errors import StreamError
 from carla_bridge.frames import Frame, FrameSource
 from carla_bridge.snippets import SnippetError, SnippetSource, find_snippets
 from carla_bridge.stream.client import StreamClient
 from fedagem.detection.inference import ScoringBatch, score, scoring_batches
-from fedagem.detection.objective import DetectionObjective
+from fedagem.detection.kept_batches import KeptBatches
+from fedagem.detection.objective import FrameObjective
+from fedagem.detection.precision import ScoredFrames
 from fedagem.detection.samples import make_batch
 from fedagem.errors import DataError, PlanError
-from fedagem.learning.buffer import Batch
-from fedagem.learning.objective import Objective
+from fedagem.learning.buffer import FIRST, Batch
+from fedagem.learning.learner import Learner, Place
+from fedagem.learning.methods.method import Method
 from fedagem.plans.driving import DrivingSettings, Leg
-from fedagem.runs.metrics_log import AP_50, BUFFER_DOMAIN, MAP, MAP_50
-from fedagem.seeding import derive_generator
+from fedagem.runs.evaluation_frames import evaluation_sources
+from fedagem.runs.metrics_log import AP_50, BUFFER_DOMAIN, DRAWN, MAP, MAP_50, OBJECTS
+from fedagem.seeding import derive_generator, derive_seed
 from fedagem.settings import parse_settings
 from fedagem.tasks.accuracy import Evaluation
 from fedagem.tasks.data_folder import resolve_root
-from models.tiny_yolo import TinyYolo
+from models.detector import Detector
+
+Metrics = dict[str, float | list[float] | None]
+_DIGITS = 4
+"""Of drawn precisions: a thousand of them are a row of metrics.jsonl."""
 
 
 class DrivingLoader(DataLoader):  # type: ignore[misc]
@@ -41,6 +46,7 @@ class DrivingLoader(DataLoader):  # type: ignore[misc]
             raise PlanError(f"plan/data.yaml gives the vehicle {data_path!r}, but data_loader.settings has {known}.")
         self._stream: StreamClient | None = None
         self._round: tuple[int, Batch] | None = None
+        self._kept: KeptBatches | None = None
 
     def for_client(self, data_path: str) -> "DrivingLoader":
         """Another vehicle of the same plan."""
@@ -49,27 +55,45 @@ class DrivingLoader(DataLoader):  # type: ignore[misc]
         return other
 
     def train_batches(self, round_number: int) -> Iterator[Batch]:
-        """The frames of the round, letterboxed and un-augmented, shuffled by the plan's seed."""
-        frames = self._frames_of(round_number)
+        """The frames of the round, letterboxed and un-augmented, shuffled by the seed; new in the first epoch."""
+        frames = self.frames_of(round_number)
         for epoch in range(self.settings.epochs):
             generator = derive_generator(self.seed, "order", str(self.vehicle), round_number, epoch)
             for chosen in torch.randperm(len(frames["x"]), generator=generator).split(self.settings.batch_size):
-                yield {name: values[chosen] for name, values in frames.items()}
+                first = torch.full((len(chosen),), epoch == 0)
+                yield {**{name: values[chosen] for name, values in frames.items()}, FIRST: first}
 
-    def evaluate(self, model: nn.Module, objective: Objective) -> Evaluation:
+    def evaluate(self, learner: Learner, method: Method) -> Evaluation:
         """mAP on the recorded frames, in all and by domain; the first vehicle does it for everybody."""
+        model, objective = learner.model.module, learner.objective
         plan = self.settings.evaluation
         if self.vehicle != self.settings.vehicles[0] or not plan.paths:
             return Evaluation()
-        assert isinstance(model, TinyYolo)
-        assert isinstance(objective, DetectionObjective)
-        scores = score(model, objective, self._evaluation_batches())
-        metrics: dict[str, float | None] = {}
-        for name, part in {"all": scores.overall, **scores.domains}.items():
-            metrics |= {f"{MAP_50}{name}": part.map_50, f"{MAP}{name}": part.map}
-        for name, precision in scores.overall.per_class.items():
-            metrics[f"{AP_50}{name}"] = precision.map_50
+        assert isinstance(model, Detector)
+        assert isinstance(objective, FrameObjective)
+        if self._kept is None:
+            self._kept = self._open_evaluation()
+        try:
+            scored = score(model, objective, self._kept, least_objects=plan.least_objects)
+        except SnippetError as problem:
+            raise DataError(f"the evaluation frames cannot be read: {problem}.") from problem
+        metrics: Metrics = {}
+        for name, part in {"all": scored.overall, **scored.domains}.items():
+            scores = part.scores()
+            metrics |= {f"{MAP_50}{name}": scores.map_50, f"{MAP}{name}": scores.map}
+        for name, part in scored.domains.items():
+            metrics |= _by_class(name, part)
         return Evaluation(metrics={name: value for name, value in metrics.items() if value is not None})
+
+    def place(self, round_number: int) -> Place:
+        """Which vehicle this is."""
+        return Place(
+            self.settings.vehicles.index(str(self.vehicle)), len(self.settings.vehicles), round_number, self.seed
+        )
+
+    def local_data(self, round_number: int) -> "WindowOfRound":
+        """The frames of the round."""
+        return WindowOfRound(self, round_number)
 
     def describe_buffer(self, contents: Batch) -> dict[str, float]:
         """What the buffer is made of: its frames by domain."""
@@ -83,7 +107,7 @@ class DrivingLoader(DataLoader):  # type: ignore[misc]
 
     # Inside
 
-    def _frames_of(self, round_number: int) -> Batch:
+    def frames_of(self, round_number: int) -> Batch:
         """One window in memory: several epochs of a round read it once."""
         if self._round is None or self._round[0] != round_number:
             try:
@@ -116,8 +140,7 @@ class DrivingLoader(DataLoader):  # type: ignore[misc]
         address = self.settings.stream
         assert address is not None
         if self._stream is None:
-            token = os.environ.get("CARLA_BRIDGE_TOKEN")
-            self._stream = StreamClient(address.host, address.port, str(self.vehicle), token)
+            self._stream = StreamClient(address.host, address.port, str(self.vehicle))
             if list(self._stream.classes) != self.settings.classes:
                 raise PlanError(
                     f"the stream's classes are {list(self._stream.classes)}, "
@@ -126,27 +149,55 @@ class DrivingLoader(DataLoader):  # type: ignore[misc]
         return self._stream
 
     def _replay(self, leg: Leg) -> FrameSource:
-        directories = [found for path in leg.paths for found in find_snippets(resolve_root(path))]
-        return self._source(directories, held_out=False if self.settings.holdout else None, repeat=leg.repeat)
-
-    def _source(self, directories: list[Path], held_out: bool | None, repeat: bool = False) -> SnippetSource:
-        """Snippets as one source: all of their frames, or only those that the holdout keeps out (or does not)."""
         holdout = self.settings.holdout
-        select = None if held_out is None or holdout is None else lambda n: holdout.keeps_out(n) == held_out
         return SnippetSource(
-            directories,
+            [found for path in leg.paths for found in find_snippets(resolve_root(path))],
             classes=self.settings.classes,
+            aliases=self.settings.class_aliases,
             frame_period=self.settings.frame_period,
-            repeat=repeat,
-            select=select,
+            repeat=leg.repeat,
+            select=None if holdout is None else holdout.trains_on,
+            seconds=[(begin, end) for begin, end in leg.seconds],
+            timeline="even" if leg.close_gaps else None,
         )
 
-    def _evaluation_batches(self) -> Iterator[ScoringBatch]:
+    def _open_evaluation(self) -> KeptBatches:
         plan, size = self.settings.evaluation, (self.settings.input_size[0], self.settings.input_size[1])
-        try:
-            for domain, paths in plan.paths.items():
-                directories = find_snippets(*(resolve_root(path) for path in paths))
-                source = self._source(directories, held_out=True if plan.held_out_only else None)
-                yield from scoring_batches(source.frames(), size, domain=domain, batch_size=plan.batch_size)
-        except SnippetError as problem:
-            raise DataError(f"the evaluation frames cannot be read: {problem}.") from problem
+
+        def batches(domain: str, source: SnippetSource) -> Callable[[], Iterator[ScoringBatch]]:
+            return lambda: scoring_batches(source.frames(), size, domain=domain, batch_size=plan.batch_size)
+
+        places = [batches(domain, source) for domain, source in evaluation_sources(self.settings)]
+        return KeptBatches(places, plan.keep_megabytes * 2**20)
+
+
+def _by_class(domain: str, scored: ScoredFrames) -> Metrics:
+    """What there is to find in a domain and how well each class is found, with what chance there is in it.
+
+    The draws do not depend on the seed of the run: runs of several seeds are compared on the same draws.
+    """
+    classes = scored.scores().per_class
+    metrics: Metrics = {f"{OBJECTS}{domain}/{name}": part.objects for name, part in classes.items()}
+    metrics |= {f"{AP_50}{domain}/{name}": part.map_50 for name, part in classes.items()}
+    drawn, by_class = scored.resampled(derive_seed(0, "drawn frames", domain))
+    first = scored.classes[0]
+    if by_class:
+        metrics[f"{DRAWN}{MAP_50}{domain}"] = drawn.round(_DIGITS).tolist()
+    if first in by_class:
+        metrics[f"{DRAWN}{AP_50}{domain}/{first}"] = by_class[first].round(_DIGITS).tolist()
+    return metrics
+
+
+@dataclass(frozen=True)
+class WindowOfRound:
+    """A vehicle's samples of a round, for methods that look at them again."""
+
+    loader: DrivingLoader
+    round_number: int
+
+    def samples(self) -> Batch:
+        """The round's frames."""
+        return self.loader.frames_of(self.round_number)
+
+    def surrogate(self) -> None:
+        """Vehicles have no surrogate data set."""

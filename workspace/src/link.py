@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import grpc
-import numpy as np
 from openfl.pipelines.pipeline import TransformationPipeline
 from openfl.protocols import aggregator_pb2, utils
 from openfl.transport.grpc.aggregator_client import AggregatorGRPCClient
 from openfl.transport.grpc.common import create_header
 from openfl.utilities import TensorKey
 
-from fedagem.errors import FederationError
+from fedagem.errors import FedAGemError, FederationError
 from src.task_results import Array
 
 if TYPE_CHECKING:
@@ -25,6 +24,10 @@ T = TypeVar("T")
 
 _RPC_SECONDS = 300.0
 """No answer takes longer; a connection that hangs is given up and made again."""
+
+
+STOPPED = "The federation stopped: "
+"""How the aggregator's last sentence begins, which collaborators repeat."""
 
 
 class AnswerError(Exception):
@@ -55,6 +58,20 @@ class StaleTaskError(AnswerError):
     code = "stale-task"
 
 
+def log_answers_in_a_line() -> None:
+    """Keep gRPC from logging a traceback for every answer that is an exception; those of mistakes in the code stay."""
+    logging.getLogger("grpc._server").addFilter(_without_traceback_of_answers)
+
+
+def _without_traceback_of_answers(record: logging.LogRecord) -> bool:
+    problem = record.exc_info[1] if record.exc_info else None
+    cause = problem.__cause__ if problem else None
+    answers = AnswerError | FedAGemError
+    if isinstance(problem, answers) and (cause is None or isinstance(cause, FedAGemError | OSError)):
+        record.exc_info = record.exc_text = None
+    return True
+
+
 def answer_in(details: str) -> AnswerError | None:
     """The answer that a text from the wire stands for; None if it is something else."""
     for kind in (ResultRefusedError, StaleTaskError):
@@ -67,7 +84,7 @@ class Link(Protocol):
     """The three things a collaborator asks of an aggregator."""
 
     def get_tasks(self) -> tuple[list[str], int, int, bool]:
-        """Outstanding tasks, the round, seconds to sleep if there are none, and whether to quit."""
+        """Outstanding tasks, the round, whether to sleep (if not 0) before asking again, and whether to quit."""
 
     def fetch(self, name: str, round_number: int, kind: tuple[str, ...]) -> Array:
         """An aggregated tensor; raises StaleTaskError if there is none, or not yet again."""
@@ -91,8 +108,7 @@ class LocalLink:
         return self._aggregator.lookup(name, round_number, kind, self._collaborator)
 
     def send(self, round_number: int, task: str, tensors: dict[TensorKey, Array]) -> None:
-        owned = {key: np.array(value) for key, value in tensors.items()}
-        self._aggregator.receive(self._collaborator, round_number, task, owned)
+        self._aggregator.receive(self._collaborator, round_number, task, tensors)
 
 
 class GrpcLink:
@@ -164,6 +180,8 @@ class GrpcLink:
         where = f"the aggregator at {self._client.uri}"
         if (answer := answer_in(details)) is not None:
             raise answer from error
+        if details.startswith(STOPPED):
+            raise FederationError(details) from error
         if error.code() is grpc.StatusCode.UNAUTHENTICATED:
             raise FederationError(
                 f"{where} does not admit {self._client.collaborator_name!r} ({details}): certify this collaborator "

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from openfl.pipelines.pipeline import TransformationPipeline, Transformer
 
-_DTYPES = tuple(np.dtype(name) for name in ("float32", "float64", "float16", "int64", "int32", "uint8", "bool"))
+_NAMES = ("float32", "float64", "float16", "int64", "int32", "uint8", "bool", "uint32", "uint64")
+_DTYPES = tuple(np.dtype(name) for name in _NAMES)
 
 
 class _ArrayToBytes(Transformer):  # type: ignore[misc]

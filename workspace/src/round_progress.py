@@ -1,7 +1,7 @@
 """How far a round has come: its current stage, what is outstanding, who was refused, and when the stage is complete."""
 
 import time
-from collections.abc import Container
+from collections.abc import Callable, Container, KeysView
 from typing import Generic, Protocol, TypeVar
 
 from fedagem.plans.rounds import Stage
@@ -17,19 +17,23 @@ class Schedule(Protocol):
         """The stages of a round, in order."""
 
     def members(self, stage: Stage, round_number: int) -> list[str]:
-        """Who works in a stage, in the order in which results are summed."""
-
-    def publishes(self, task: str) -> list[str]:
-        """What a task sends to be averaged."""
+        """Who works in a stage."""
 
 
 class RoundProgress(Generic[R]):
     """The position in the current round; whoever shares it between threads guards it with a lock."""
 
-    def __init__(self, schedule: Schedule, published: Container[str], round_number: int) -> None:
-        """`published` is what this federation averages: the model and the tensors that are exchanged besides it."""
+    def __init__(
+        self,
+        schedule: Schedule,
+        has_work: Callable[[Stage], bool],
+        round_number: int,
+        absent: Container[str] = (),
+    ) -> None:
+        """A stage without work in this federation is left out; who is absent when a stage begins is not awaited."""
         self._schedule = schedule
-        self._published = published
+        self._has_work = has_work
+        self._absent = absent
         self.begin_round(round_number)
 
     def begin_round(self, round_number: int) -> None:
@@ -55,30 +59,61 @@ class RoundProgress(Generic[R]):
     @property
     def seconds(self) -> float:
         """How long ago the stage began."""
-        return time.monotonic() - self._began
+        return time.monotonic() - self.began
 
     def outstanding(self, client: str) -> list[str]:
         """The tasks of the current stage that are awaited from a client."""
-        if self.finished or client not in self.awaited():
+        if client not in self._awaited or client in self._done:
             return []
         return [task for task in self.stage.tasks if (task, client) not in self._results]
+
+    def next_of(self, clients: Container[str]) -> str | None:
+        """The first of some clients, in the order of the schedule, who is awaited; None if nobody of them is."""
+        return next((name for name in self._pending if name in clients), None)
 
     def take(self, task: str, client: str, result: R) -> None:
         """Count a result."""
         self._results[task, client] = result
+        if not self.outstanding(client):
+            self._done.add(client)
+            self._pending.pop(client, None)
+
+    def pending(self) -> KeysView[str]:
+        """Who is awaited, in the order of the schedule."""
+        return self._pending.keys()
 
     def refuse(self, client: str) -> None:
-        """Go on without a client until the stage is over."""
-        self._refused.add(client)
+        """Go on without a client until the stage is over, because of what it has sent."""
+        self._refused = True
+        self.leave_out(client)
 
-    def awaited(self) -> list[str]:
-        """Everybody who works in the stage and was not refused; if all were, the stage cannot be completed."""
-        members = self._schedule.members(self.stage, self.round_number)
-        return [name for name in members if name not in self._refused]
+    def leave_out(self, client: str) -> None:
+        """Go on without a client until the stage is over."""
+        self._awaited.discard(client)
+        self._pending.pop(client, None)
+        self._done.discard(client)
+
+    @property
+    def members(self) -> int:
+        """How many work in the stage."""
+        return len(self._members)
+
+    def awaited(self) -> int:
+        """How many work in the stage and were not left out of it."""
+        return len(self._awaited)
+
+    @property
+    def deserted(self) -> bool:
+        """Whether nobody works in the stage because all who should are absent."""
+        return not (self.finished or self._awaited or self._refused)
+
+    def completed(self) -> int:
+        """How many have sent all that the stage asks for."""
+        return len(self._done)
 
     def done(self) -> list[str]:
-        """Who has sent all that the stage asks for, in the order in which results are summed."""
-        return [name for name in self.awaited() if all((task, name) in self._results for task in self.stage.tasks)]
+        """Who has sent all that the stage asks for, in the order of the schedule."""
+        return [name for name in self._members if name in self._done]
 
     def results(self, task: str, clients: list[str]) -> dict[str, R]:
         """What these clients sent for a task."""
@@ -86,11 +121,13 @@ class RoundProgress(Generic[R]):
 
     def _begin_stage(self, index: int) -> None:
         self._index = index
+        self._members = [] if self.finished else self._schedule.members(self.stage, self.round_number)
+        present = [name for name in self._members if name not in self._absent]
+        self._awaited = set(present)
+        self._refused = False
+        self._pending = dict.fromkeys(present)
+        """Who still works, in order: with thousands of clients nobody should have to ask them all."""
+        self._done: set[str] = set()
         self._results: dict[tuple[str, str], R] = {}
-        self._refused: set[str] = set()
-        self._began = time.monotonic()
-
-    def _has_work(self, stage: Stage) -> bool:
-        """A stage that only publishes tensors that this federation does not average is left out."""
-        published = [name for task in stage.tasks for name in self._schedule.publishes(task)]
-        return not published or any(name in self._published for name in published)
+        self.began = time.monotonic()
+        """On the monotonic clock."""

@@ -1,8 +1,9 @@
 """A task's result as it travels: what each kind of tensor is for, and what a good result looks like.
 
-The kind of a tensor is its OpenFL tag. Model tensors are averaged into the next global model, exchanged tensors into
-what the next stage asks for, ratios are summed and divided, metrics are logged. A weight says how much the client's
-tensors count.
+The kind of a tensor is its OpenFL tag. Model tensors are averaged into the next global model, exchanged tensors are
+combined into what later stages ask for, ratios are summed and divided, metrics are logged. A weight says how much the
+client's tensors count. Tensors of the previous model, a teacher's, only go to clients. Masked vectors and the messages
+of secure aggregation take the place of all of these in the stages that it protects.
 """
 
 from collections.abc import Mapping
@@ -13,12 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 from openfl.utilities import TensorKey
 
+from fedagem.learning.exchange import Exchange
+from fedagem.plans.federation import FederatedTask
+from fedagem.runs.metrics_log import DRAWN
+
 MODEL = ("model",)
 TRAINED = ("trained",)
 EXCHANGE = ("exchange",)
+PREVIOUS = ("previous",)
 RATIO = ("ratio",)
 METRIC = ("metric",)
 WEIGHT = ("weight",)
+MASKED = ("masked",)
+SECAGG = ("secagg",)
 
 Array = NDArray[Any]
 Result = Mapping[tuple[str, ...], Mapping[str, Array]]
@@ -30,7 +38,24 @@ class Expected:
     """What the model and the exchanged tensors look like, known from the initial state."""
 
     model: Mapping[str, Array]
-    exchange: Mapping[str, tuple[int, ...]]
+    exchanges: tuple[Exchange, ...]
+
+    def asked_of(self, task: FederatedTask) -> "Expected":
+        """The part that a task publishes: a method exchanges in the stage that is called like the task's function."""
+        published = task.kwargs.publishes
+        exchanges = [exchange for exchange in self.exchanges if exchange.stage == task.function]
+        return Expected(self.model if "model" in published else {}, tuple(exchanges if "method" in published else ()))
+
+
+def input_name(key: TensorKey) -> str:
+    """What a task finds a tensor under: the previous model has the same names as the model."""
+    return f"{PREVIOUS[0]}/{key.tensor_name}" if key.tags == PREVIOUS else str(key.tensor_name)
+
+
+def previous_model_in(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The previous model among a task's inputs; empty if the task did not ask for it."""
+    prefix = f"{PREVIOUS[0]}/"
+    return {name.removeprefix(prefix): array for name, array in inputs.items() if name.startswith(prefix)}
 
 
 def split_by_kind(tensors: Mapping[TensorKey, Array]) -> Result:
@@ -41,16 +66,18 @@ def split_by_kind(tensors: Mapping[TensorKey, Array]) -> Result:
     return kinds
 
 
-def find_fault(kinds: Result, publishes: list[str], expected: Expected) -> str | None:
+def without_tensors(kinds: Result) -> Result:
+    """What is kept of a result once its tensors are added up: what it measured and counted, and its weight."""
+    return {kind: {name: np.array(array) for name, array in kinds[kind].items()} for kind in (RATIO, METRIC, WEIGHT)}
+
+
+def find_fault(kinds: Result, asked: Expected) -> str | None:
     """Why a result cannot be taken, in a few words, or None for a good one."""
     unknown = set(kinds) - {TRAINED, EXCHANGE, RATIO, METRIC, WEIGHT}
     if unknown:
         return f"tensors of unknown kinds {sorted(unknown)}"
-    model = {name: (array.shape, array.dtype) for name, array in expected.model.items()}
-    wanted_model = model if "model" in publishes else {}
-    wanted_exchange = {
-        name: (expected.exchange[name], np.dtype(np.float32)) for name in publishes if name in expected.exchange
-    }
+    wanted_model = {name: (array.shape, array.dtype) for name, array in asked.model.items()}
+    wanted_exchange = {exchange.name: (exchange.shape, np.dtype(np.float32)) for exchange in asked.exchanges}
     for kind, wanted in ((TRAINED, wanted_model), (EXCHANGE, wanted_exchange)):
         if fault := _differs(kinds[kind], wanted):
             return fault
@@ -64,11 +91,13 @@ def find_fault(kinds: Result, publishes: list[str], expected: Expected) -> str |
 
 
 def _malformed(kinds: Result) -> str | None:
-    """What is summed and logged must be single numbers, and pairs of counts."""
+    """What is logged and summed must be single numbers, draws a row of numbers, and ratios pairs of counts."""
     for kind in (METRIC, WEIGHT):
         for name, array in kinds[kind].items():
-            if array.size != 1 or array.dtype.kind not in "fiu":
-                return f"{kind[0]} {name!r} is {array.dtype} {array.shape}, but should be one number"
+            row = kind == METRIC and name.startswith(DRAWN)
+            if array.dtype.kind not in "fiu" or not (array.ndim == 1 if row else array.size == 1):
+                wanted = "a row of numbers" if row else "one number"
+                return f"{kind[0]} {name!r} is {array.dtype} {array.shape}, but should be {wanted}"
     if extra := sorted(kinds[WEIGHT].keys() - {"weight"}):
         return f"weight {extra[0]!r} was not asked for"
     if any(float(array) < 0 for array in kinds[WEIGHT].values()):

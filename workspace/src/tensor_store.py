@@ -1,16 +1,20 @@
 """OpenFL's TensorDB as a dictionary: a look-up is a hash instead of a scan of a pandas frame."""
 
+from collections.abc import MutableMapping
 from typing import Any
 
 from numpy.typing import NDArray
 from openfl.utilities import TensorKey
 
+from src.task_results import PREVIOUS
+
 
 class TensorStore:
     """The part of TensorDB's interface that a federation uses."""
 
-    def __init__(self) -> None:
-        self._tensors: dict[TensorKey, NDArray[Any]] = {}
+    def __init__(self, tensors: MutableMapping[TensorKey, NDArray[Any]] | None = None) -> None:
+        """Keeps tensors in `tensors`: a mapping of weak references forgets those that nobody else holds."""
+        self._tensors: MutableMapping[TensorKey, NDArray[Any]] = {} if tensors is None else tensors
 
     def cache_tensor(self, tensors: dict[TensorKey, NDArray[Any]]) -> None:
         """Keep tensors under their keys; a newer value replaces an older one."""
@@ -25,8 +29,11 @@ class TensorStore:
         return {k: v for k, v in self._tensors.items() if k.round_number == fl_round and k.tags == tags}
 
     def drop_before(self, fl_round: int) -> None:
-        """Forget what belongs to earlier rounds."""
-        self._tensors = {key: value for key, value in self._tensors.items() if key.round_number >= fl_round}
+        """Forget what belongs to earlier rounds, but for the newest previous model: it serves a whole task."""
+        newest = max((key.round_number for key in self._tensors if key.tags == PREVIOUS), default=fl_round)
+        for key in [*self._tensors]:
+            if key.round_number < (newest if key.tags == PREVIOUS else fl_round):
+                self._tensors.pop(key, None)
 
 
 class KeepsTensorStore:

@@ -5,6 +5,7 @@ time and asks for everything over its pipe; the numbers are those of one client 
 """
 
 import multiprocessing
+import os
 import signal
 import threading
 import traceback
@@ -17,20 +18,44 @@ import click
 from openfl.utilities import TensorKey
 
 from fedagem.errors import FederationError
+from fedagem.learning.device import DEVICE_VARIABLE
 from fedagem.system import end_with_parent
 from src.aggregator import StagedAggregator
-from src.collaborator import StagedCollaborator
+from src.clients import Clients
 from src.link import Link, ResultRefusedError
-from src.task_results import Array
+from src.task_results import PREVIOUS, Array
 
-BuildClients = Callable[[list[str], Callable[[str], Link]], dict[str, StagedCollaborator]]
-"""Makes the collaborators of some names, given the link of each."""
+BuildClients = Callable[[list[str], Callable[[str], Link]], Clients]
+"""Makes the clients of some names, given the link of each."""
+
+Key = tuple[str, int, tuple[str, ...]]
+"""What a client asks for: a tensor's name, its round and its kind."""
+
+
+class Crossed:
+    """What has crossed a worker's pipe; both ends keep the same account, so that nothing crosses twice."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[Key, Array] = {}
+
+    def get(self, key: Key) -> Array | None:
+        """The tensor as it was sent; None if it was not, or is forgotten."""
+        return self._arrays.get(key)
+
+    def note(self, key: Key, array: Array) -> None:
+        """Keep a tensor, and forget those that nobody will ask for again: the previous model serves a whole task."""
+        _, newest, kind = key
+        oldest = newest if kind == PREVIOUS else newest - 1
+        outdated = [old for old in self._arrays if (old[2] == PREVIOUS) == (kind == PREVIOUS) and old[1] < oldest]
+        for old in outdated:
+            del self._arrays[old]
+        self._arrays[key] = array
 
 
 class PipeLink:
     """A collaborator's link over its worker's pipe."""
 
-    def __init__(self, pipe: Connection, received: dict[tuple[str, int, tuple[str, ...]], Array]) -> None:
+    def __init__(self, pipe: Connection, received: Crossed) -> None:
         self._pipe = pipe
         self._received = received
         """What this worker was sent: the global model crosses the pipe once for all of its clients."""
@@ -43,10 +68,10 @@ class PipeLink:
         key = (name, round_number, kind)
         array: Array | None = self._ask("fetch", *key)
         if array is None:
-            return self._received[key]
-        for old in [old for old in self._received if old[1] < round_number - 1]:
-            del self._received[old]
-        self._received[key] = array
+            known = self._received.get(key)
+            assert known is not None, "the pool knows what this worker has"
+            return known
+        self._received.note(key, array)
         return array
 
     def send(self, round_number: int, task: str, tensors: dict[TensorKey, Array]) -> None:
@@ -59,16 +84,20 @@ class PipeLink:
         return self._pipe.recv()
 
 
-def work(pipe: Connection, names: list[str], build: BuildClients) -> None:
+def work(pipe: Connection, names: list[str], device: str | None, build: BuildClients) -> None:
     """A worker process: do the turns of the clients that the pool names, until there are no more."""
+    os.environ.pop(DEVICE_VARIABLE, None)
+    if device is not None:
+        os.environ[DEVICE_VARIABLE] = device
     end_with_parent(signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    received: dict[tuple[str, int, tuple[str, ...]], Array] = {}
+    received = Crossed()
     try:
-        clients: dict[str, StagedCollaborator] = {}
+        clients: Clients | None = None
         while (name := pipe.recv()) is not None:
             clients = clients or build(names, lambda _: PipeLink(pipe, received))
-            pipe.send(("done", clients[name].step()))
+            clients.named(name).step()
+            pipe.send(("done",))
     except click.ClickException as problem:
         pipe.send(("failed", problem.message))
     except EOFError:
@@ -85,16 +114,19 @@ class WorkerGoneError(Exception):
 class WorkerPool:
     """The worker processes of a simulation, each served by a thread of the aggregator's process."""
 
-    def __init__(self, aggregator: StagedAggregator, names: list[str], count: int, build: BuildClients) -> None:
+    def __init__(
+        self, aggregator: StagedAggregator, names: list[str], devices: list[str | None], build: BuildClients
+    ) -> None:
+        """A worker for each of `devices`; None leaves the choice to the plan."""
         self._aggregator = aggregator
         self._failures: list[str] = []
         self._threads: list[threading.Thread] = []
         self._processes: list[BaseProcess] = []
         spawn = multiprocessing.get_context("spawn")
-        for number in range(count):
+        for number, device in enumerate(devices):
             ours, theirs = spawn.Pipe()
-            mine = names[number::count]
-            process = spawn.Process(target=work, args=(theirs, mine, build), name=f"worker {number + 1}")
+            mine = names[number :: len(devices)]
+            process = spawn.Process(target=work, args=(theirs, mine, device, build), name=f"worker {number + 1}")
             process.start()
             theirs.close()
             self._processes.append(process)
@@ -115,13 +147,11 @@ class WorkerPool:
             raise FederationError(self._failures[0])
 
     def _serve(self, pipe: Connection, names: list[str], process: BaseProcess) -> None:
-        active, sent = list(names), set[tuple[str, int, tuple[str, ...]]]()
+        mine, sent = set(names), Crossed()
         try:
-            while active:
-                name = self._aggregator.wait_for_work(active)
+            while (name := self._aggregator.wait_for_work(mine)) is not None:
                 _tell(pipe, name)
-                if not self._serve_turn(pipe, name, sent):
-                    active.remove(name)
+                self._serve_turn(pipe, name, sent)
             _tell(pipe, None)
         except WorkerGoneError:
             process.join()
@@ -135,25 +165,25 @@ class WorkerPool:
             self._fail(f"{type(problem).__name__}: {problem}")
             traceback.print_exc()
 
-    def _serve_turn(self, pipe: Connection, name: str, sent: set[tuple[str, int, tuple[str, ...]]]) -> bool:
-        """Answer a client's questions until its turn is over; False when it has quit."""
+    def _serve_turn(self, pipe: Connection, name: str, sent: Crossed) -> None:
+        """Answer a client's questions until its turn is over."""
         while True:
             kind, *arguments = _hear(pipe)
             if kind == "done":
-                return bool(arguments[0])
+                return
             if kind == "failed":
                 raise FederationError(arguments[0])
             _tell(pipe, self._answer(name, kind, arguments, sent))
 
-    def _answer(self, name: str, kind: str, arguments: list[Any], sent: set[tuple[str, int, tuple[str, ...]]]) -> Any:
+    def _answer(self, name: str, kind: str, arguments: list[Any], sent: Crossed) -> Any:
         if kind == "get_tasks":
             return self._aggregator.get_tasks(name)
         if kind == "fetch":
             key = (arguments[0], arguments[1], arguments[2])
             array = self._aggregator.lookup(*key, name)
-            if key in sent:
+            if sent.get(key) is array:  # what the server side offers may change within a round
                 return None
-            sent.add(key)
+            sent.note(key, array)
             return array
         try:
             self._aggregator.receive(name, *arguments)
