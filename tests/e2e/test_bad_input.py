@@ -8,9 +8,13 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from chaos.processes import end
 from fedagem.cli.main import main
 from fedagem.files import Lock
-from tests.support.fx_federations import SETTINGS, change_plan_file, end, fedagem, finish, fresh_copy, fx
+from fedagem.runs.processes import lock_client
+from tests.support.fx_federations import SETTINGS, change_plan_file, fedagem, finish, fresh_copy, fx
+
+BUSY = "is being run by another process: wait until it has ended"
 
 
 def assert_one_sentence(code, output, *words):
@@ -80,7 +84,8 @@ def test_training_that_explodes_stops_everybody_with_a_reason(federated, tmp_pat
         end(*processes)
     for code, output in answers:
         assert code == 2, output
-        assert "The federation stopped: every result of stage train in round 0 was refused" in output
+        assert "Error: The federation stopped: every result of stage train in round 0 was refused" in output
+        assert "Traceback" not in output
 
 
 def test_a_model_that_cannot_be_built_ends_the_run(plan_path, tmp_path):
@@ -120,18 +125,25 @@ def test_no_command_works_on_a_run_that_another_one_works_on(plan_path, federate
     plan = (run / "plan" / "plan.yaml").read_bytes()
     with Lock(run / "run.lock") as lock:
         assert lock.take()
-        answers = [finish(fx(run, "aggregator", "start"))]
+        assert_one_sentence(*finish(fx(run, "aggregator", "start")), BUSY)
         for command in ("run", "simulate"):
-            answers.append(finish(fedagem(command, plan_path, "--out", run, "--resume", *SETTINGS)))
-    for answer in answers:
-        assert_one_sentence(*answer, "is being run by another process: wait until it has ended")
+            result = CliRunner().invoke(main, [command, str(plan_path), "--out", str(run), "--resume", *SETTINGS])
+            assert_one_sentence(result.exit_code, result.output, BUSY)
     assert (run / "plan" / "plan.yaml").read_bytes() == plan
     assert not (run / "metrics.jsonl").exists()
 
 
+def test_nobody_works_beside_a_collaborator_of_the_same_name(federated, tmp_path):
+    run = fresh_copy(federated, tmp_path / "run")
+    with lock_client(run, "client_1"):
+        code, output = finish(fx(run, "collaborator", "start", "-n", "client_1"))
+    assert_one_sentence(code, output, "client_1 of", "is at work in another process: end that one first")
+
+
 def test_an_aggregator_that_nobody_hears_from_is_given_up(federated, tmp_path):
     run = fresh_copy(federated, tmp_path / "run")
-    change_plan_file(run, "collaborator", connect_seconds=3)
+    change_plan_file(run, "collaborator", connect_seconds=1)
+    change_plan_file(run, "network", client_reconnect_interval=1)
     began = time.monotonic()
     code, output = finish(fx(run, "collaborator", "start", "-n", "client_1"))
     assert_one_sentence(code, output, "could not be reached for", "agg_port")

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from chaos.subjects import DRIVE
 from fedagem.plans.plan import Plan
 from fedagem.runs.folder import plan_of_run
 from fedagem.runs.metrics_log import MetricRow, read_metrics
@@ -16,25 +17,13 @@ FEDAGEM = str(Path(sys.executable).with_name("fedagem"))
 
 @pytest.fixture
 def small_plan(tmp_path: Path, repository: Path) -> Path:
-    """The demo's plan with three rounds of four seconds, small pictures and a thin network."""
-    size = [160, 96]
+    """The demo's plan with three rounds of two seconds, small pictures and a thin network."""
     changes = {
-        "carla.image": {"width": size[0], "height": size[1], "fov": 90},
-        "carla.min_pixels": 4,
-        "carla.traffic": {"city": {"vehicles": 6, "walkers": 2}, "highway": {"vehicles": 6}},
-        "carla.schedule": [{"at": 8, "vehicle": "vehicle_2", "region": "highway"}],
-        "driving.evaluation_seconds": 3,
-        "driving.evaluation_vehicles": 2,
+        **DRIVE,
+        "carla.schedule": [{"at": 4, "vehicle": "vehicle_2", "region": "highway"}],
         "driving.snippets": str(tmp_path / "snippets"),
         "warm_up": {"seconds": 3, "rounds": 2},
         "aggregator.settings.snapshots": [2],
-        "data_loader.settings.seconds_per_round": 4,
-        "data_loader.settings.input_size": size,
-        "data_loader.settings.batch_size": 2,
-        "data_loader.settings.epochs": 1,
-        "task_runner.settings.model.settings.input_size": size,
-        "task_runner.settings.model.settings.width": 0.125,
-        "task_runner.settings.objective.settings.min_size": 0,
     }
     plan = Plan.load(repository / "plan" / "carla_demo.yaml").changed(changes, rounds=3)
     path = tmp_path / "small.yaml"
@@ -64,12 +53,12 @@ def test_two_vehicles_drive_and_learn(small_plan: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     rows = read_metrics(run)
     for vehicle in ("vehicle_1", "vehicle_2"):
-        assert values(rows, "samples", vehicle) == [4, 4, 4], "each round learns from each of its seconds, once"
-    assert values(rows, "buffer/city", "vehicle_1") == [4, 8, 12]
-    assert values(rows, "buffer/highway", "vehicle_2") == [0, 0, 4], "vehicle_2 takes the highway at second 8"
+        assert values(rows, "samples", vehicle) == [2, 2, 2], "each round learns from each of its seconds, once"
+    assert values(rows, "buffer/city", "vehicle_1") == [2, 4, 6]
+    assert values(rows, "buffer/highway", "vehicle_2") == [0, 0, 2], "vehicle_2 takes the highway at second 4"
     assert len(values(rows, "map_50/all", "vehicle_1")) == 4, "of the warmed-up model, and after each round"
     page = (run / "report.html").read_text()
-    assert "ground truth" in page
+    assert "The same frames" in page
     assert "after round 2" in page
     assert "warmed up by 2 passes over 3 s" in page
     left = [
@@ -77,7 +66,7 @@ def test_two_vehicles_drive_and_learn(small_plan: Path, tmp_path: Path) -> None:
     ]
     assert left == [], "nothing that was started is still running"
 
-    compared = fedagem(tmp_path, "compare", str(small_plan), "--methods", "fedavg,der+fedagem", "--out", "comparison")
+    compared = fedagem(tmp_path, "compare", str(small_plan), "--methods", "fedavg", "--out", "comparison")
     assert compared.returncode == 0, compared.stdout + compared.stderr
     drives = list((tmp_path / "snippets").glob("*/recording.json"))
     assert len(drives) == 3, "the drives of evaluation and warm-up are used again, the training drive recorded once"
@@ -85,9 +74,5 @@ def test_two_vehicles_drive_and_learn(small_plan: Path, tmp_path: Path) -> None:
     assert len(beginnings) == 1, "every method begins with the same warmed-up model"
     warmed = read_metrics(beginnings.pop().parent.parent)
     assert values(warmed, "samples", "vehicle_2") == [3, 3], "each round of the warm-up sees its whole drive"
-    replayed = [
-        values(read_metrics(tmp_path / "comparison" / f"{method}-seed0"), "samples", "vehicle_2")
-        for method in ("fedavg", "der+fedagem")
-    ]
-    assert replayed == [[4, 4, 4], [4, 4, 4]]
+    assert values(read_metrics(tmp_path / "comparison" / "fedavg-seed0"), "samples", "vehicle_2") == [2, 2, 2]
     assert "shift" in (tmp_path / "comparison" / "report.html").read_text()

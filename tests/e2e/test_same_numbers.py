@@ -4,20 +4,9 @@ import json
 import os
 import signal
 
-import psutil
-
-from tests.support.fx_federations import (
-    ROUNDS,
-    SETTINGS,
-    assert_same_outcome,
-    end,
-    fedagem,
-    finish,
-    fresh_copy,
-    reached,
-    rows_of,
-    wait_until,
-)
+from chaos.outcome import rows_of
+from chaos.processes import end
+from tests.support.fx_federations import ROUNDS, SETTINGS, assert_same_outcome, fedagem, finish, reached, wait_until
 
 
 def test_a_simulation_and_a_federation_give_the_same(simulated, federated):
@@ -54,29 +43,3 @@ def test_ctrl_c_leaves_a_simulation_that_can_be_resumed(plan_path, simulated, tm
     code, output = finish(fedagem("simulate", plan_path, "--out", run, "--resume", *SETTINGS))
     assert code == 0, output
     assert_same_outcome(run, simulated)
-
-
-def test_a_federation_that_loses_a_collaborator_says_so_and_can_be_resumed(plan_path, federated, tmp_path):
-    run = fresh_copy(federated, tmp_path / "run")
-    command = ("run", plan_path, "--out", run, "--resume", *SETTINGS)
-    process = fedagem(*command)
-    try:
-        wait_until(reached(run, 2), process)
-        [victim] = [
-            child
-            for child in psutil.Process(process.pid).children()
-            if child.cmdline()[-4:] == ["collaborator", "start", "-n", "client_2"]
-        ]
-        others = [child for child in psutil.Process(process.pid).children() if child != victim]
-        victim.kill()
-        code, output = finish(process)
-    finally:
-        end(process)
-    assert code == 2
-    assert "Error: client_2 was killed by SIGKILL; the end of" in output
-    assert "client_2.log" in output
-    assert "Traceback" not in output
-    assert not any(child.is_running() for child in others), "nobody is left behind"
-    code, output = finish(fedagem(*command))
-    assert code == 0, output
-    assert_same_outcome(run, federated)

@@ -72,8 +72,9 @@ def test_what_is_imported_is_the_wheel(fresh, empty):
 
 
 def test_a_plan_is_simulated_by_name_from_an_empty_folder(fresh, empty):
-    small = "task_runner.settings.model.template=models.mnist_cnn.SmallCNN"
-    done = run(fresh / "fedagem", "simulate", "rotated_digits", "--rounds", "5", "--set", small, cwd=empty)
+    small = ["task_runner.settings.model.template=models.mnist_cnn.SmallCNN", "data_loader.settings.test_samples=50"]
+    options = [part for setting in small for part in ("--set", setting)]
+    done = run(fresh / "fedagem", "simulate", "rotated_digits", "--rounds", "5", *options, cwd=empty)
     assert done.returncode == 0, done.stdout
     [results] = empty.glob("runs/rotated_digits-*/results.json")
     assert json.loads(results.read_text())["rounds"] == 5
