@@ -5,26 +5,28 @@ machine changes the ratios little. Bare means: frames of bytes into the network,
 The network is the one of the CARLA plans: TinyYOLO at a quarter of its width, 416 x 256 pixels, one thread.
 """
 
-import statistics
 import time
 from collections.abc import Callable
 
 import numpy as np
 import torch
+from torchvision.ops import box_convert
 
 from benchmarks.measurement import Measurement
 from fedagem.detection.footage import NamedFrame
-from fedagem.detection.inference import Stopwatch, score, scoring_batches
+from fedagem.detection.inference import RANKED_CONFIDENCE, ScoringBatch, Stopwatch, score, scoring_batches
 from fedagem.detection.objective import DetectionObjective
 from fedagem.learning.buffer import Batch, ReplayBuffer
 from fedagem.learning.client import client_update
 from fedagem.learning.flat_model import FlatModel
 from fedagem.learning.learner import Learner
 from fedagem.learning.methods.der import DER
-from fedagem.learning.methods.fedagem import Refinement
+from fedagem.learning.methods.fedagem import FedAGEM
 from fedagem.learning.methods.fedavg import FedAvg
 from fedagem.learning.methods.method import Method
+from fedagem.learning.refinement import Refinement
 from models.tiny_yolo import TinyYolo
+from models.yolo_decode import detect
 
 _TURNS = 15
 _BATCH = 8
@@ -59,8 +61,9 @@ def _training_step() -> None:
 
     def step(learner: Learner, method: Method) -> Callable[[], object]:
         optimizer = torch.optim.SGD([learner.model.weights], lr=1e-5, momentum=0.9)
-        g_ref = -torch.randn(learner.model.size, generator=generator)
-        return lambda: client_update(learner, [batch], method, optimizer, Refinement(when="always"), g_ref)
+        learner.received = {"g_ref": -torch.randn(learner.model.size, generator=generator)}
+        refined = FedAGEM(method, Refinement(when="always"))
+        return lambda: client_update(learner, [batch], refined, optimizer)
 
     variants: dict[str, Callable[[], object]] = {
         "bare": lambda: bare(1),
@@ -102,14 +105,56 @@ def _evaluation() -> None:
         image = random.integers(0, 256, (380, 640, 3), dtype=np.uint8)
         frames.append(NamedFrame(image, str(number), boxes.astype(np.float32), random.integers(0, 5, 6)))
     model = TinyYolo(classes=_CLASSES, anchors=_ANCHORS, input_size=_SIZE, width=0.25)
+    objective = DetectionObjective(anchors=_ANCHORS)
     batches = list(scoring_batches(frames, _SIZE))
-    ratios = []
+    seconds: dict[str, list[float]] = {"inference": [], "evaluation": [], "torchmetrics": [], "draws": []}
     for _ in range(3):
         watch = Stopwatch(clock=time.process_time)
-        score(model, DetectionObjective(anchors=_ANCHORS), batches, watch)
-        ratios.append(watch.seconds["evaluation"] / watch.seconds["inference"])
+        scored = score(model, objective, batches, watch)
+        scored.overall.scores()
+        for stage in ("inference", "evaluation"):
+            seconds[stage].append(watch.seconds[stage])
+        began = time.process_time()
+        scored.overall.resampled(seed=0)
+        seconds["draws"].append(time.process_time() - began)
+        seconds["torchmetrics"].append(_torchmetrics_seconds(model, objective, batches))
+    least = {name: min(values) for name, values in seconds.items()}
+    print({name: f"{1e3 * value / _FRAMES:.2f} ms/frame" for name, value in least.items()})
     # An untrained network detects something nearly everywhere: the most work that an evaluation can have.
-    Measurement("evaluation on top of inference", statistics.median(ratios), "x", 0.25).show()
+    Measurement("evaluation on top of inference", least["evaluation"] / least["inference"], "x", 0.25).show()
+    Measurement("evaluation / the same with torchmetrics", least["evaluation"] / least["torchmetrics"], "x", 0.5).show()
+    Measurement("a thousand draws of the frames / inference", least["draws"] / least["inference"], "x", 0.25).show()
+
+
+def _torchmetrics_seconds(model: TinyYolo, objective: DetectionObjective, batches: list[ScoringBatch]) -> float:
+    """What detections and their mAP cost if torchmetrics compares them with the truth."""
+    from torchmetrics.detection import MeanAveragePrecision
+
+    anchors = torch.tensor(objective.anchors)
+    metric = MeanAveragePrecision(extended_summary=True, backend="faster_coco_eval")
+    metric.warn_on_many_detections = False
+    with torch.inference_mode():
+        heads = [objective.logits(model.eval(), part.batch) for part in batches]
+    began = time.process_time()
+    for part, head in zip(batches, heads, strict=True):
+        found = detect(head, anchors, confidence=RANKED_CONFIDENCE, overlap=objective.thresholds.overlap)
+        images = range(len(part.batch["x"]))
+        seen = [
+            (found.boxes[mine], found.scores[mine], found.labels[mine]) for mine in (found.image == n for n in images)
+        ]
+        truth = [rows[rows[:, 0] >= 0] for rows in part.batch["boxes"]]
+        metric.update(
+            [{"boxes": part.letterbox.to_frame(b), "scores": s, "labels": c} for b, s, c in seen],
+            [
+                {
+                    "boxes": part.letterbox.to_frame(box_convert(rows[:, 1:], "cxcywh", "xyxy")),
+                    "labels": rows[:, 0].long(),
+                }
+                for rows in truth
+            ],
+        )
+    metric.compute()
+    return time.process_time() - began
 
 
 def _learner(generator: torch.Generator, augmentation: dict[str, float] | None) -> Learner:

@@ -66,11 +66,9 @@ def _simulate_here(directory: Path, plan: Plan) -> float:
 
     create_run(directory, plan)
     os.chdir(directory)
-    collaborators = build_federation(OpenFLPlan.parse(*(Path("plan") / f"{n}.yaml" for n in ("plan", "cols", "data"))))[
-        1
-    ]
+    federation = build_federation(OpenFLPlan.parse(*(Path("plan") / f"{n}.yaml" for n in ("plan", "cols", "data"))))
     with _timed(Learner, "logits", "losses", "backward") as learning, _timed(torch.optim.SGD, "step") as stepping:
-        run_rounds(collaborators)
+        run_rounds(*federation)
     os.chdir(_REPOSITORY)
     return learning[0] + stepping[0]
 

@@ -1,0 +1,1 @@
+"""The same work without this project: bare PyTorch, and Flower's simulation."""
