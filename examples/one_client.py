@@ -13,7 +13,7 @@ from fedagem.learning.client import client_update
 from fedagem.learning.flat_model import FlatModel
 from fedagem.learning.learner import Learner
 from fedagem.learning.methods.der import DER
-from fedagem.learning.methods.fedagem import Refinement, buffer_gradient
+from fedagem.learning.methods.fedagem import FedAGEM
 from fedagem.learning.objective import Classification
 
 torch.manual_seed(0)
@@ -25,15 +25,15 @@ test = torch.arange(len(y)) % 5 == 4
 
 model = FlatModel(nn.Sequential(nn.Flatten(), nn.Linear(64, 100), nn.ReLU(), nn.Linear(100, 10)))
 learner = Learner(model, Classification(), ReplayBuffer(capacity=200), generator)
-method, optimizer = DER(replay_batch=32, coefficient=1.0), torch.optim.SGD([model.weights], lr=0.1)
+method, optimizer = FedAGEM(DER(replay_batch=32, coefficient=1.0)), torch.optim.SGD([model.weights], lr=0.1)
 
 for task in (y < 5, y >= 5):
     members = torch.nonzero(task & ~test).squeeze(1)
     for _ in range(10):
         order = members[torch.randperm(len(members), generator=generator)]
         batches = ({"x": x[part], "y": y[part]} for part in order.split(32))
-        g_ref = buffer_gradient(learner, count=32)
-        client_update(learner, batches, method, optimizer, Refinement(), g_ref)
+        learner.received = method.buffer_gradient(learner) or {}
+        client_update(learner, batches, method, optimizer)
     with torch.no_grad():
         correct = learner.logits({"x": x[test]}).argmax(dim=1) == y[test]
     first, second = correct[y[test] < 5].float().mean(), correct[y[test] >= 5].float().mean()
