@@ -70,13 +70,13 @@ def test_every_method_trains_it_with_and_without_g_ref(build, network, method):
     client = build(network)
     settings = {} if method is FedAvg else {"replay_batch": 2}
     optimizer = torch.optim.SGD([client.model.weights], lr=1e-3)
-    report = client_update(client, [batch(0), batch(1)], method(**settings), optimizer)
+    report = client_update(client, [batch(0)], method(**settings), optimizer)
     assert {"box", "classification"} <= set(report.losses())
-    g_ref = FedAGEM(FedAvg(), samples=4).buffer_gradient(client)
+    g_ref = FedAGEM(FedAvg(), samples=2).buffer_gradient(client)
     assert g_ref is not None
     client.received = {"g_ref": -g_ref["g_ref"]}
     report = client_update(client, [batch(0)], FedAGEM(method(**settings)), optimizer)
-    assert report.refined == 1 or method is not FedAvg, "g_ref points against the gradient of what it was made from"
+    assert report.refined == 1 or method is not FedAvg, "g_ref points against the gradient of its own two frames"
     assert bool(torch.isfinite(client.model.weights).all())
     assert ("logits" in client.buffer.contents()) == (method is DER)
 
