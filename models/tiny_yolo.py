@@ -153,8 +153,9 @@ class TinyYolo(Detector):
         height, width = images.shape[-2:]
         if height % STRIDE or width % STRIDE:
             raise ValueError(f"TinyYOLO takes images whose sides are multiples of {STRIDE}, got {width}x{height}")
-        head: Tensor = self.head(self.backbone(images))
-        return head
+        # With few channels in large pictures, pooling and convolutions of a CPU are faster if channels lie together.
+        head: Tensor = self.head(self.backbone(images.contiguous(memory_format=torch.channels_last)))
+        return head.contiguous()
 
     def conv_blocks(self) -> Sequence[ConvBlock]:
         """The hidden layers in the order of darknet's weight file."""
