@@ -12,16 +12,19 @@ from pathlib import Path
 import click
 
 from chaos.breaking import HAND_FAULTS, Breaking
+from chaos.clock import Clock
 from chaos.ledger import attempts_table, faults_line, kills_table, read_ledger
-from chaos.subjects import Subject, hold_port, make_digits, make_drive, make_reference
+from chaos.subjects import Subject, hold_port, make_digits, make_drive, make_live, make_reference
 from fedagem.learning import LEARNING_VERSION
 from fedagem.runs.processes import stop_on_sigterm
 
-_ROUNDS = {"digits": 30, "drive": 12}
+_ROUNDS = {"digits": 30, "drive": 12, "live": 12}
 _DISK = "size=96m"
 _ON_SMALL_DISK = 0.25
 """How many of the attempts by hand: writes take longer on a real one, so that more kills fall into them."""
-_WEIGHTS = {"digits, by hand": 5, "digits, run": 2, "drive, by hand": 2, "drive, run": 1}
+_WITH_CLOCK = 0.1
+"""How many of the attempts by hand: their processes cannot be forked from one that has imported the libraries."""
+_WEIGHTS = {"digits, by hand": 5, "digits, run": 2, "drive, by hand": 2, "drive, run": 1, "live, run": 1}
 
 
 @click.command()
@@ -57,7 +60,8 @@ def main(
             run = (disk_of_it or folder) / f"attempt-{number}"
             with hold_port() as port:
                 subject.lay_out(run, port.number)
-                breaking = Breaking(subject, run, number, disk_of_it, warm=not cold, kinds=kinds)
+                clock = Clock(folder) if _gets_a_clock(subject, number, kinds) else None
+                breaking = Breaking(subject, run, number, disk_of_it, warm=not cold, kinds=kinds, clock=clock)
                 attempt = breaking.attempt(faults, out / "evidence" / str(number))
             shutil.rmtree(run, ignore_errors=True)
             attempt.append_to(ledger)
@@ -80,10 +84,19 @@ def _chosen(subjects: list[Subject], seed: int) -> tuple[Subject, bool]:
     return subject, subject.by_hand and chance.random() < _ON_SMALL_DISK
 
 
+def _gets_a_clock(subject: Subject, seed: int, kinds: tuple[str, ...]) -> bool:
+    """Whether the clock of the processes can jump in an attempt."""
+    if not (subject.by_hand and Clock.available()):
+        return False
+    return "clock jump" in kinds or (not kinds and random.Random(f"clock {seed}").random() < _WITH_CLOCK)
+
+
 def _make_subjects(folder: Path, names: tuple[str, ...], rounds: int) -> list[Subject]:
     """Run each plan once undisturbed, unless an earlier call of this version has done so."""
     subjects = []
-    for kind, make, length in (("digits", make_digits, rounds), ("drive", make_drive, _ROUNDS["drive"])):
+    makers = {"digits": make_digits, "drive": make_drive, "live": make_live}
+    for kind, make in makers.items():
+        length = rounds if kind == "digits" else _ROUNDS[kind]
         wanted = [name for name in names if name.startswith(kind)]
         if wanted:
             place = folder / f"{kind}-{length}-rounds-version-{LEARNING_VERSION}"

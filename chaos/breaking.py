@@ -9,13 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Protocol
 
+from chaos.clock import Clock
 from chaos.ledger import IN_WRITE, SAME, Attempt, Kill
 from chaos.link import Link
 from chaos.outcome import differences
-from chaos.phases import kind_of, phase_of, roles_of, standing_of
-from chaos.processes import Process
+from chaos.phases import STATELESS, kind_of, phase_of, roles_of, standing_of
+from chaos.processes import Process, is_alive
+from chaos.subjects import Federation
 from chaos.warm import WarmProcess
 from chaos.writes import WriteTrap
 
@@ -38,36 +39,14 @@ HAND_FAULTS = {
     "second collaborator": 1,
     "damaged state": 1,
     "full disk": 1,
+    "clock jump": 1,
 }
 """How often each is chosen, in relation to the others."""
 RUN_FAULTS = {"kill": 4, "kill in a write": 5, "stop": 1, "second command": 1}
 
 
-class Federation(Protocol):
-    """What is broken."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in the ledger."""
-
-    @property
-    def reference(self) -> Path:
-        """An undisturbed run."""
-
-    @property
-    def by_hand(self) -> bool:
-        """Whether its processes are started one by one; otherwise by one command."""
-
-    @property
-    def collaborators(self) -> list[str]:
-        """Their names."""
-
-    def commands(self, run: Path) -> dict[str, list[str]]:
-        """What a person starts, by the role of each process."""
-
-
 class Breaking:
-    """Runs an attempt; `disk` is a small file system of its own in which the run is laid out, if there is one."""
+    """Runs an attempt; `disk` is a small file system in which the run is laid out, `clock` that of its processes."""
 
     def __init__(
         self,
@@ -77,6 +56,7 @@ class Breaking:
         disk: Path | None = None,
         warm: bool = True,
         kinds: Collection[str] = (),
+        clock: Clock | None = None,
     ) -> None:
         """`kinds` are the only faults to cause, if some are named."""
         known = HAND_FAULTS if subject.by_hand else RUN_FAULTS
@@ -84,11 +64,12 @@ class Breaking:
         self.subject = subject
         self.run = run
         self._disk = disk
+        self._clock = clock
         self._random = random.Random(seed)
         self.record = Attempt(subject.name, seed)
         self._link = Link()
         self._commands = subject.commands(run)
-        self._warm = warm and subject.by_hand
+        self._warm = warm and subject.by_hand and clock is None
         self._running: dict[str, Process | WarmProcess] = {}
         self._finished: set[str] = set()
         self._doomed: set[str] = set()
@@ -179,7 +160,8 @@ class Breaking:
 
     def _launch(self, role: str, environment: dict[str, str]) -> Process | WarmProcess:
         kind = WarmProcess if self._warm and self._random.random() >= _COLD_SHARE else Process
-        return kind(*self._commands[role], cwd=self.run, environment=environment)
+        clock = {} if self._clock is None else self._clock.environment
+        return kind(*self._commands[role], cwd=self.run, environment={**environment, **clock})
 
     def _look_after_the_dead(self) -> None:
         for role, process in list(self._running.items()):
@@ -254,6 +236,7 @@ class Breaking:
             "second collaborator": lambda: self._second(self.subject.collaborators[0], "is at work in another process"),
             "damaged state": lambda: self._damage(victims),
             "full disk": self._fill_disk,
+            "clock jump": self._jump,
         }
         if not cause[chosen]():
             return False
@@ -281,7 +264,7 @@ class Breaking:
         return 0 if standing is None else standing.round
 
     def _kill_in_write(self, victims: dict[str, int]) -> bool:
-        role = self._random.choice([name for name in sorted(victims) if name != "command"] or [""])
+        role = self._random.choice([name for name in sorted(victims) if name not in STATELESS] or [""])
         if not role:
             return False
         folder = self.run / "save" if role == "aggregator" else self.run / "local_state" / role
@@ -302,7 +285,7 @@ class Breaking:
         trap.close()
         self._trap = None
         self._doom(role)
-        while _is_alive(pid):
+        while is_alive(pid):
             time.sleep(_LOOK_SECONDS)
         within = trap.caught.exists()
         phase = IN_WRITE if within else f"after a write of {'a checkpoint' if role == 'aggregator' else 'a state'}"
@@ -392,6 +375,14 @@ class Breaking:
         self._in(self._random.uniform(3, 15), lambda: ballast.unlink(missing_ok=True))
         return True
 
+    def _jump(self) -> bool:
+        """Set everybody's clock by up to two days; at times that is before the certificates were made."""
+        if self._clock is None:
+            return False
+        self._clock.jump(self._random.uniform(-(2**17), 2**17))
+        self._in(self._random.uniform(3, 20), lambda: self._clock.jump(0) if self._clock else None)
+        return True
+
     def _in(self, seconds: float, action: Callable[[], None]) -> None:
         self._later.append((time.monotonic() + seconds, action))
 
@@ -401,11 +392,3 @@ class Breaking:
         self._later = [(at, action) for at, action in self._later if at > now]
         for action in due:
             action()
-
-
-def _is_alive(pid: int) -> bool:
-    """Whether a process is there and not only waiting to be noticed as dead."""
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except (FileNotFoundError, ProcessLookupError):
-        return False

@@ -8,6 +8,9 @@ from chaos.ledger import IDLE
 from fedagem.errors import FedAGemError
 from fedagem.runs.standing import Standing, read_standing
 
+STATELESS = frozenset({"command", "fleet", "simulator"})
+"""Who writes no state; what a fleet has driven is driven again."""
+
 
 def standing_of(run: Path) -> Standing | None:
     """Where the federation stands; None if nothing can be read."""
@@ -26,7 +29,7 @@ def phase_of(run: Path, role: str, pid: int) -> str:
         return IDLE
     if standing is None:
         return "starting"
-    if role == "command":
+    if role in STATELESS:
         return "ending" if standing.ended is not None else "starting" if standing.since < born else "rounds"
     if role == "aggregator":
         return "starting" if standing.pid != pid else IDLE if standing.ended is not None else standing.stage
@@ -46,13 +49,16 @@ def roles_of(command: int) -> dict[str, int]:
     """The processes of a `fedagem run` by their roles, with the command itself."""
     roles = {"command": command}
     try:
-        children = psutil.Process(command).children()
-        for child in children:
+        for child in psutil.Process(command).children(recursive=True):
             words = child.cmdline()
             if words[-2:] == ["aggregator", "start"]:
                 roles["aggregator"] = child.pid
             elif words[-4:-1] == ["collaborator", "start", "-n"]:
                 roles[words[-1]] = child.pid
+            elif "serve" in words and "--ready-file" in words:
+                roles["fleet"] = child.pid
+            elif "carla_bridge.fleet_process.simulator_server" in words:
+                roles["simulator"] = child.pid
     except psutil.NoSuchProcess:
         pass
     return roles
@@ -60,4 +66,4 @@ def roles_of(command: int) -> dict[str, int]:
 
 def kind_of(role: str) -> str:
     """What a role is called in the ledger."""
-    return role if role in {"aggregator", "command"} else "collaborator"
+    return role if role in {"aggregator", *STATELESS} else "collaborator"

@@ -46,3 +46,11 @@ def end(*processes: Process) -> None:
     """End whatever is left of the processes and their children."""
     for process in processes:
         process.end()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there and not only waiting to be noticed as dead."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return False

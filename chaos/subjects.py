@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from chaos.outcome import MODELS
 from chaos.processes import BIN
@@ -60,6 +60,29 @@ def copy_prepared(prepared: Path, target: Path) -> None:
     (target / "logs").mkdir()
 
 
+class Federation(Protocol):
+    """What is broken."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in the ledger."""
+
+    @property
+    def reference(self) -> Path:
+        """An undisturbed run."""
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether its processes are started one by one; otherwise by one command."""
+
+    @property
+    def collaborators(self) -> list[str]:
+        """Their names."""
+
+    def commands(self, run: Path) -> dict[str, list[str]]:
+        """What a person starts, by the role of each process."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """A federation of real processes, started with `fx` by hand or by `fedagem run`."""
@@ -99,12 +122,15 @@ def make_digits(folder: Path, rounds: int) -> Path:
     return _written(plan, folder / "digits.yaml")
 
 
+def make_live(folder: Path, rounds: int) -> Path:
+    """A plan of vehicles that are driving while the federation learns from them."""
+    changes = {**DRIVE, "driving.snippets": str(folder / "snippets")}
+    return _written(Plan.load(find_plan("carla_demo")).changed(changes, rounds=rounds), folder / "drive.yaml")
+
+
 def make_drive(folder: Path, rounds: int) -> Path:
     """A plan of vehicles whose drives were recorded before, with all that was made on the way."""
-    live = Plan.load(find_plan("carla_demo")).changed(
-        {**DRIVE, "driving.snippets": str(folder / "snippets")}, rounds=rounds
-    )
-    path = _written(live, folder / "drive.yaml")
+    path = make_live(folder, rounds)
     out = folder / "comparison"
     _run("compare", path, "--methods", "der+fedagem", "--out", out)  # what is there is not done again
     [run] = out.glob("*-seed0")

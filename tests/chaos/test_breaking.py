@@ -70,6 +70,31 @@ def test_who_has_said_why_is_started_again_but_not_for_ever(folders, tmp_path):
     assert (record.outcome, record.sentences) == ("same bits", ["aggregator: Error: try again."])
 
 
+WRITES_UNTIL_KILLED = """
+import time
+from pathlib import Path
+started = Path("started")
+if started.exists():
+    raise SystemExit
+started.touch()
+with Path("metrics.jsonl").open("a") as file:
+    file.write('{"metric": "seconds", "value": 1}\\n')
+while True:
+    Path("save/.state.partial").touch()
+    time.sleep(0.001)
+    Path("save/.state.partial").unlink()
+"""
+
+
+def test_a_process_killed_in_a_write_is_started_again_however_soon_it_is_dead(folders, tmp_path):
+    run, reference = folders
+    subject = Pretended(reference, {"aggregator": WRITES_UNTIL_KILLED})
+    record = Breaking(subject, run, 0, warm=False, kinds=["kill in a write"]).attempt(1, tmp_path / "evidence")
+    assert (record.outcome, record.problems) == ("same bits", [])
+    assert [kill.process for kill in record.kills] == ["aggregator"]
+    assert record.starts == 2
+
+
 def test_what_does_nothing_is_hung(folders, tmp_path, monkeypatch):
     monkeypatch.setattr(breaking, "_HUNG_SECONDS", 0.5)
     record = attempt(folders, tmp_path, aggregator="import time; time.sleep(600)")

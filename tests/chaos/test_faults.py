@@ -10,7 +10,9 @@ import time
 
 import pytest
 
+from chaos.clock import Clock
 from chaos.link import Link
+from chaos.phases import roles_of
 from chaos.writes import WriteTrap
 
 SLOW_WRITE = """
@@ -127,3 +129,43 @@ def test_a_link_forwards_can_be_slow_and_can_be_cut(echo):
         assert link.connections == 3
     finally:
         link.close()
+
+
+@pytest.mark.skipif(not Clock.available(), reason="libfaketime is not installed: Debian's package is faketime")
+def test_the_time_of_day_jumps_and_the_monotonic_clock_does_not(tmp_path):
+    clock = Clock(tmp_path)
+    script = "import time\nwhile True: input(); print(time.time(), time.monotonic(), flush=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **clock.environment},
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def shown():
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            return [float(word) for word in process.stdout.readline().split()]
+
+        for seconds in (0, 86400, -3600):
+            clock.jump(seconds)
+            day, steady = shown()
+            assert day - time.time() == pytest.approx(seconds, abs=30)
+            assert steady - time.monotonic() == pytest.approx(0, abs=30)
+        process.kill()
+
+
+def test_fleet_and_simulator_of_a_live_run_are_found():
+    """Stands for `fedagem run` on a live plan: processes with its command lines, one below the other."""
+    wait = "import sys, time; print(flush=True); time.sleep(600)"
+    simulator = [sys.executable, "-c", wait, "carla_bridge.fleet_process.simulator_server", "7"]
+    fleet = f"import subprocess, sys; subprocess.run({simulator!r})"
+    command = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {fleet!r}, 'serve', '--ready-file', 'r'])"
+    with subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # the innermost is there
+        roles = roles_of(process.pid)
+        os.killpg(process.pid, signal.SIGKILL)
+    assert list(roles) == ["command", "fleet", "simulator"]
