@@ -12,6 +12,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, Time
 from rich.table import Column
 
 from fedagem.runs.drives import Drive
+from fedagem.runs.live.lines import Lines
 from fedagem.runs.live.progress import slow_progress
 
 _PROGRESS = re.compile(r"(\S+) of \S+ s")
@@ -47,6 +48,7 @@ class RecordingView:
 
     def __init__(self, drives: Sequence[Drive]) -> None:
         self._console = Console(stderr=True)
+        self._lines = Lines(self._console)
         self._progress = slow_progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=10),
@@ -73,6 +75,7 @@ class RecordingView:
 
     def say(self, drive: Drive, text: str) -> None:
         """Say what a drive is waiting for."""
+        self._lines.say(f"recording {drive.title}", text)
         self._progress.update(self._bars[drive.title], said=text)
 
     def begin(self, drive: Drive) -> None:
@@ -81,6 +84,8 @@ class RecordingView:
 
     def show(self, drive: Drive, watch: RecordingWatch) -> None:
         """Show how far it is."""
+        said = f", {watch.said}" if watch.said else ""
+        self._lines.say(f"recording {drive.title}", f"{watch.second:g} of {drive.seconds:g} s{said}")
         self._progress.update(self._bars[drive.title], completed=watch.second, said=watch.said)
 
     def end(self, drive: Drive) -> None:

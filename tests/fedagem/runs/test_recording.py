@@ -46,6 +46,7 @@ elif does == "fail":
     wait_for_all()
     sys.exit("Error: no such town")
 elif does == "drive on":
+    print("3 of 5 s", flush=True)
     while not (out.parent / "arrive").exists():
         time.sleep(0.01)
 (out / "recording.json").write_text("{{}}")
@@ -82,6 +83,17 @@ def test_drives_with_a_simulator_of_their_own_are_recorded_side_by_side(tmp_path
     both = drives(tmp_path / "snippets", "meet", "meet")
     record_drives(both)
     assert all(drive.recorded for drive in both)
+
+
+def test_a_file_is_told_how_far_a_drive_is_while_it_is_recorded(tmp_path, bridge, capsys):
+    (drive,) = drives(tmp_path / "snippets", "drive on")
+    recording = threading.Thread(target=record_drives, args=([drive],))
+    recording.start()
+    said: list[str] = []
+    wait_for(lambda: said.append(capsys.readouterr().err) or "recording drive.0: 3 of 5 s\n" in "".join(said))
+    assert not drive.recorded
+    (tmp_path / "snippets" / "arrive").touch()
+    recording.join()
 
 
 def test_one_server_has_one_world(tmp_path, bridge):
