@@ -141,13 +141,14 @@ def test_the_time_of_day_jumps_and_the_monotonic_clock_does_not(tmp_path):
         stdout=subprocess.PIPE,
         env={**os.environ, **clock.environment},
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+        ask, answers = process.stdin, process.stdout
+        assert ask is not None
+        assert answers is not None
 
         def shown():
-            process.stdin.write(b"\n")
-            process.stdin.flush()
-            return [float(word) for word in process.stdout.readline().split()]
+            ask.write(b"\n")
+            ask.flush()
+            return [float(word) for word in answers.readline().split()]
 
         for seconds in (0, 86400, -3600):
             clock.jump(seconds)

@@ -90,7 +90,12 @@ def test_a_file_is_told_how_far_a_drive_is_while_it_is_recorded(tmp_path, bridge
     recording = threading.Thread(target=record_drives, args=([drive],))
     recording.start()
     said: list[str] = []
-    wait_for(lambda: said.append(capsys.readouterr().err) or "recording drive.0: 3 of 5 s\n" in "".join(said))
+
+    def told():
+        said.append(capsys.readouterr().err)
+        return "recording drive.0: 3 of 5 s\n" in "".join(said)
+
+    wait_for(told)
     assert not drive.recorded
     (tmp_path / "snippets" / "arrive").touch()
     recording.join()
