@@ -78,7 +78,7 @@ def kill_members(run: Path, kills: list[tuple[int, str]]) -> None:
     processes: dict[str, Process] = {name: fx(run, *command) for name, command in MEMBERS.items()}
     try:
         for round_number, victim in kills:
-            wait_until(reached(run, round_number))
+            wait_until(reached(run, round_number), processes["aggregator"])
             time.sleep(moments.uniform(0, 0.6))
             processes[victim].kill()
             finish(processes[victim])

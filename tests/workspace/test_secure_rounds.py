@@ -12,6 +12,7 @@ import src.secure_steps as steps
 from fedagem.errors import PlanError
 from fedagem.files import write_file
 from fedagem.secagg import journal
+from src.link import StaleTaskError
 from src.task_results import EXCHANGE, MASKED, METRIC, RATIO, TRAINED
 from tests.support.in_process_federation import Client, make_aggregator, make_clients, rows, run_all
 from tests.support.secure_federation import NAMES, SecureFederation, received
@@ -241,6 +242,26 @@ def test_kills_between_some_results_change_nothing(tmp_path, monkeypatch, kill):
 @pytest.mark.parametrize("kill", KILLS)
 def test_kills_between_any_two_results_change_nothing(tmp_path, monkeypatch, kill):
     check_kills(tmp_path, monkeypatch, kill, every=1)
+
+
+@pytest.mark.parametrize("task", ["setup:shares", "buffer_gradient"])
+def test_who_is_at_work_when_the_aggregator_is_killed_finds_nothing_that_is_half_collected(tmp_path, monkeypatch, task):
+    """The next aggregator makes a new setup, and has the keys of one client when the other asks for all of them."""
+    undisturbed, _ = count_steps(monkeypatch, tmp_path)
+    federation = SecureFederation(monkeypatch)
+    clients = federation.clients(federation.aggregator(2))
+    first, *_, at_work = clients
+    while at_work.poll()[0] != [task]:
+        for client in clients:
+            client.step()
+    tasks, round_number, _ = at_work.poll()
+    kill_aggregator(federation, clients)
+    first.step()
+    assert first.done[-1][1] == "setup:keys"
+    with pytest.raises(StaleTaskError):
+        at_work.answer_of(tasks[0], round_number)
+    run_all(clients)
+    assert outcome() == undisturbed
 
 
 class Crash(BaseException):

@@ -19,7 +19,7 @@ from fedagem.secagg.messages import Call, Refusal
 from fedagem.secagg.settings import SecureAggregation
 from src.global_model import fingerprint
 from src.link import Link
-from src.secure_steps import MESSAGE, REFUSAL, SETUP, federation_verifier
+from src.secure_steps import BULLETIN, MAIL, MESSAGE, REFUSAL, SETUP, federation_verifier
 from src.secure_sums import SumShape, counted_in
 from src.task_results import MASKED, METRIC, MODEL, SECAGG, Array, Expected, find_fault, split_by_kind
 
@@ -119,7 +119,7 @@ class SecureClient:
         if phase == "keys":
             return self._member.join(self._fetch("call", round_number))
         if phase == "shares":
-            return self._member.deal(self._fetch("call", round_number), self._fetch("bulletin", round_number))
+            return self._member.deal(self._fetch("call", round_number), self._fetch(BULLETIN, round_number))
         material = self._fetch_material(round_number)
         headers = self._fetch("headers", round_number)
         if phase == "agree":
@@ -139,7 +139,7 @@ class SecureClient:
         """A setup's messages: fetched once, and again only for another setup."""
         call = self._fetch("call", round_number)
         if self._material is None or self._material.call != call:
-            self._material = Material(call, self._fetch("bulletin", round_number), self._fetch("mail", round_number))
+            self._material = Material(call, self._fetch(BULLETIN, round_number), self._fetch(MAIL, round_number))
         return self._material
 
     def _fetch(self, name: str, round_number: int) -> bytes:

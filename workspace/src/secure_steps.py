@@ -33,6 +33,8 @@ Phase = Literal["keys", "shares", "vectors", "agree", "open"]
 SETUP = "setup"
 MESSAGE, REFUSAL = "message", "refusal"
 """The names under which a message travels, and the one with which a member says that it cannot go on."""
+BULLETIN, MAIL = "bulletin", "mail"
+"""The names under which a setup's keys and shares are passed on."""
 _KEPT_ROUNDS = 2
 
 
@@ -90,6 +92,8 @@ class SecureSteps:
         self._setup: Setup | None = None
         self._spoiled = False
         """Whether the setup shall not be used for another round: somebody is missing in it, or could not go on."""
+        self._complete: set[str] = set()
+        """Which of the setup's messages have all in them that they are going to have."""
         self._begun: Step | None = None
         """The step whose vectors are summed, or were summed last."""
         self._sum: MaskedSum | None = None
@@ -147,6 +151,7 @@ class SecureSteps:
             sums += [(number, stage.name) for stage in due]
         self._setup = Setup(self._federation, members, sums, self.settings, self._verifier)
         self._spoiled = False
+        self._complete = set()
 
     def _common_members(self, round_number: int, protected: Sequence[Stage]) -> list[str]:
         lists = [self._schedule.members(stage, round_number) for stage in protected]
@@ -163,15 +168,19 @@ class SecureSteps:
     # What is passed on to members
 
     def passed_on(self, name: str, requested_by: str) -> bytes:
-        """A message for a member; raises LookupError if there is none now."""
+        """A message for a member; raises LookupError if there is none now.
+
+        One who was at work for an aggregator that was killed asks for what there is in the middle of a round, while the
+        next aggregator has only begun to collect it.
+        """
         setup, sum_ = self._setup, self._sum
         if setup is None:
             raise LookupError
         if name == "call":
             return setup.call.encode()
-        if name == "bulletin":
+        if name == BULLETIN and name in self._complete:
             return setup.bulletin.encoded
-        if name == "mail" and requested_by in setup.peers:
+        if name == MAIL and name in self._complete and requested_by in setup.peers:
             return setup.mail(requested_by)
         if name == "headers" and sum_ is not None and self._all_there:
             return sum_.passed_on()
@@ -247,6 +256,8 @@ class SecureSteps:
                 raise ProtocolError(f"only {awaited} of {self.members_called} members can go on with {step.name}")
             if enough and done < self.members_called:
                 self.spoil()
+            if enough:
+                self._complete.add(BULLETIN if step.phase == "keys" else MAIL)
             return Next() if enough else None
         wanted = self._record.survivors(round_number, step.of) if step.phase == "vectors" else None
         if wanted is not None:

@@ -9,6 +9,7 @@ from torchvision.ops import box_convert
 
 from carla_bridge.frames import Annotations, Box, Frame
 from fedagem.detection.any_detector import DetectorObjective
+from fedagem.detection.augment import Augmentation
 from fedagem.detection.inference import score, scoring_batches
 from fedagem.detection.objective import DetectionObjective
 from fedagem.errors import PlanError
@@ -68,6 +69,7 @@ def build(documented):
 @pytest.mark.parametrize("network", ["ssdlite", "documented"])
 def test_every_method_trains_it_with_and_without_g_ref(build, network, method):
     client = build(network)
+    client.objective.augmentation = Augmentation(flip=0.0, zoom=0.0, colour=0.0)  # g_ref sees the frames as they are
     settings = {} if method is FedAvg else {"replay_batch": 2}
     optimizer = torch.optim.SGD([client.model.weights], lr=1e-3)
     report = client_update(client, [batch(0)], method(**settings), optimizer)
