@@ -13,6 +13,7 @@ from fedagem.errors import FedAGemError
 COMMANDS = (
     "simulate",
     "run",
+    "prepare",
     "compare",
     "watch",
     "report",
