@@ -17,6 +17,7 @@ COMMANDS = (
     "compare",
     "watch",
     "report",
+    "film",
     "reproduce",
     "work",
     "plan",
