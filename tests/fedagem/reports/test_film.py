@@ -35,7 +35,7 @@ def detector(sees: bool) -> TinyYolo:
 
 @pytest.fixture
 def drive(tmp_path):
-    """Two grey frames with an object each, in the first where the seeing detector has a box, in the second elsewhere."""
+    """Two grey frames with an object each, in the first where the seeing detector has a box and in the second not."""
     folder = tmp_path / "drives" / "one"
     folder.mkdir(parents=True)
     boxes = {7: [16, 0, 64, 32], 8: [40, 28, 10, 10]}
