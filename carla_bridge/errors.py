@@ -39,3 +39,7 @@ class SnippetError(ValueError):
 
 class EndOfSnippetsError(SnippetError):
     """A window that starts after the last recorded frame."""
+
+
+class NoImageFitsError(SnippetError):
+    """A domain's rule that fits no image."""

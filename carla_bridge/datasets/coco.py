@@ -6,15 +6,12 @@ What else an image says about itself, in its row or under `attributes`, can be u
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from carla_bridge.datasets.dataset import Dataset, LabelledImage, box_inside, choose_split, picture_size
 from carla_bridge.datasets.documents import image_folder, numbers, read_json
 from carla_bridge.errors import SnippetError
 from carla_bridge.frames import Annotations, Box
-from carla_bridge.snippets.layout import Faults, Key, Row, category_names, key_of, table_rows
-
-_NO_ATTRIBUTES = {"id", "file_name", "width", "height", "license", "coco_url", "flickr_url", "attributes"}
+from carla_bridge.snippets.layout import Faults, Key, Row, attributes_of, category_names, key_of, table_rows
 
 
 def read(place: Path, split: str | None, faults: Faults, pictures: Path | None = None) -> Dataset:
@@ -90,14 +87,7 @@ def _labelled(
         except SnippetError as fault:
             faults.report(fault)
     folder = Path(row["file_name"]).parent.as_posix()
-    return LabelledImage(path, *size, Annotations.of(boxes), {"split": split, "folder": folder, **_attributes(row)})
-
-
-def _attributes(row: Row) -> dict[str, str]:
-    nested = row.get("attributes")
-    plain = {key: value for key, value in row.items() if key not in _NO_ATTRIBUTES}
-    both: dict[str, Any] = {**plain, **(nested if isinstance(nested, dict) else {})}
-    return {str(key): str(value) for key, value in both.items() if isinstance(value, str | int | float)}
+    return LabelledImage(path, *size, Annotations.of(boxes), {"split": split, "folder": folder, **attributes_of(row)})
 
 
 def _box(where: str, row: Row, labels: dict[Key, int], size: tuple[int, int]) -> Box:

@@ -1,12 +1,12 @@
 """Which domain an image belongs to, by its attributes: rules with names, or the values themselves."""
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from carla_bridge.config.image_rule import EXAMPLE, ImageRule
 from carla_bridge.datasets.dataset import LabelledImage
-from carla_bridge.errors import SnippetError
+from carla_bridge.errors import ConfigError, SnippetError
 from fedagem.settings import NAME_RULE, is_name
 
 LONGEST_NAME = 40
@@ -14,37 +14,34 @@ LONGEST_NAME = 40
 
 @dataclass(frozen=True)
 class DomainRule:
-    """The images whose attributes have one of the given values each, such as `highway: scene=highway`."""
+    """The images that a rule fits, such as `highway: scene=highway`."""
 
     name: str
-    conditions: Mapping[str, tuple[str, ...]]
+    rule: ImageRule
 
     @classmethod
     def parse(cls, text: str) -> "DomainRule":
         """From `NAME: ATTRIBUTE=VALUE|VALUE, ATTRIBUTE=VALUE`."""
         name, colon, rest = text.partition(":")
         name = name.strip()
-        conditions: dict[str, tuple[str, ...]] = {}
-        for part in rest.split(","):
-            attribute, equals, values = part.partition("=")
-            wanted = tuple(_plain(value) for value in values.split("|"))
-            if not colon or not equals or not attribute.strip() or not all(wanted):
-                raise SnippetError(f"the domain {text!r} is not written like 'city: scene=city street|residential'")
-            conditions[attribute.strip()] = wanted
+        if not colon:
+            raise SnippetError(f"the domain {text!r} is not written like 'city: {EXAMPLE}'")
+        try:
+            rule = ImageRule.parse(rest)
+        except ConfigError as problem:
+            raise SnippetError(f"the domain {text!r} is not written like 'city: {EXAMPLE}': {problem}") from problem
         if not is_name(name):
             raise SnippetError(f"the domain's name {name!r} must have {NAME_RULE}")
-        return cls(name, conditions)
-
-    def fits(self, image: LabelledImage) -> bool:
-        return all(_plain(image.attributes.get(key, "")) in values for key, values in self.conditions.items())
+        return cls(name, rule)
 
 
 def domains_by_rule(images: Sequence[LabelledImage], rules: Sequence[DomainRule]) -> list[str | None]:
     """The first rule that fits each image, None if none does; refuses a rule that fits no image at all."""
-    chosen = [next((rule.name for rule in rules if rule.fits(image)), None) for image in images]
+    chosen = [next((rule.name for rule in rules if rule.rule.fits(image.attributes)), None) for image in images]
     for rule in rules:
         if rule.name not in chosen:
-            raise SnippetError(f"no image is left for the domain {rule.name!r}: {_values(images, rule.conditions)}")
+            found = rule.rule.found(image.attributes for image in images)
+            raise SnippetError(f"no image is left for the domain {rule.name!r}: {found}")
     return chosen
 
 
@@ -65,17 +62,3 @@ def domain_name(text: str) -> str:
     """A name that folders and plans can have."""
     name = re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_")
     return name[:LONGEST_NAME].rstrip("-_") or "undefined"
-
-
-def _plain(value: str) -> str:
-    return " ".join(value.lower().split())
-
-
-def _values(images: Sequence[LabelledImage], attributes: Mapping[str, object]) -> str:
-    """What the images have for these attributes."""
-    parts = []
-    for attribute in attributes:
-        counts = Counter(image.attributes[attribute] for image in images if attribute in image.attributes)
-        found = ", ".join(f"{value} ({count})" for value, count in counts.most_common(12))
-        parts.append(f"{attribute} is {found}" if found else f"no image has the attribute {attribute}")
-    return "; ".join(parts)

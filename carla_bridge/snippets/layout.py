@@ -6,7 +6,7 @@ the bridge recorded it, `timestamp`), `categories`, `annotations`.
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -23,6 +23,11 @@ Row = dict[str, Any]
 Key = int | str | None
 Aliases = Mapping[str, str | None]
 """What a class is called instead; None for a class whose boxes are left out."""
+
+_NO_ATTRIBUTES = {
+    *("id", "file_name", "width", "height", "frame", "timestamp"),
+    *("license", "coco_url", "flickr_url", "attributes"),
+}
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +60,8 @@ class ImageRecord:
     timestamp: float | None
     """Simulation seconds; None in snippets that were recorded without time stamps."""
     annotations: Annotations
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """What else is known of it, such as its weather; a plan's rules choose images by it."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,7 @@ class _Parser:
             if parsed is not None:
                 kept.append(parsed)
         seconds = None if timestamp is None else float(timestamp)
-        return ImageRecord(path, width, height, frame, seconds, Annotations.of(kept))
+        return ImageRecord(path, width, height, frame, seconds, Annotations.of(kept), attributes_of(row))
 
     def _path(self, file_name: Any) -> Path:
         if not isinstance(file_name, str) or not file_name or "\0" in file_name:
@@ -194,6 +201,14 @@ def table_rows(directory: Path, document: Row, key: str) -> list[Row]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise SnippetError(f"{directory}: {key!r} of the annotations is not a list of objects")
     return rows
+
+
+def attributes_of(row: Row) -> dict[str, str]:
+    """What an image's row says of it besides its place and size: further values of its own, and its `attributes`."""
+    nested = row.get("attributes")
+    plain = {key: value for key, value in row.items() if key not in _NO_ATTRIBUTES}
+    both: Row = {**plain, **(nested if isinstance(nested, dict) else {})}
+    return {str(key): str(value) for key, value in both.items() if isinstance(value, str | int | float)}
 
 
 def key_of(value: Any) -> Key:

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from carla_bridge import images
-from carla_bridge.errors import EndOfSnippetsError, SnippetError
+from carla_bridge.config.image_rule import ImageRule
+from carla_bridge.errors import EndOfSnippetsError, NoImageFitsError, SnippetError
 from carla_bridge.frames import Frame
 from carla_bridge.snippets.journal import read_document
 from carla_bridge.snippets.layout import (
@@ -44,7 +45,7 @@ class SnippetSource:
     `classes` fixes the labels, by name; without it they are the snippets' categories in order of appearance.
     `aliases` renames categories before that, and leaves out those that it names None. `select` leaves out the images
     whose number within their snippet it refuses, to keep some for an evaluation; `seconds` keeps only images with
-    time stamps in one of these spans [from, to).
+    time stamps in one of these spans [from, to), and `rule` only images whose attributes it fits.
     `repeat` starts again at the end; without it a window that begins after the end is refused. With
     `on_error="skip"` a fault costs the box, image or snippet it is in, and a warning; by default it raises.
     """
@@ -61,6 +62,7 @@ class SnippetSource:
         select: Callable[[int], bool] | None = None,
         aliases: Aliases = MappingProxyType({}),
         seconds: Sequence[tuple[float, float]] = (),
+        rule: ImageRule | None = None,
     ) -> None:
         if not frame_period > 0:
             raise SnippetError(f"frame_period is {frame_period!r}; it must be a positive number of seconds")
@@ -72,6 +74,8 @@ class SnippetSource:
         self.snippets, self._classes = _open_all([Path(path) for path in directories], classes, aliases, self._faults)
         if select is not None or seconds:
             self.snippets = [_selected(snippet, select or _every_one, seconds) for snippet in self.snippets]
+        if rule is not None:
+            self.snippets = _fitting(self.snippets, rule)
         count = sum(len(snippet.images) for snippet in self.snippets)
         if count == 0:
             raise SnippetError(f"no frame is left in {', '.join(map(str, directories)) or 'an empty list of snippets'}")
@@ -179,6 +183,19 @@ def _selected(
 
     chosen = (image for number, image in enumerate(snippet.images) if select(number) and within(image))
     return replace(snippet, images=tuple(chosen))
+
+
+def _fitting(snippets: list[SnippetIndex], rule: ImageRule) -> list[SnippetIndex]:
+    """The images that a rule fits; refuses a rule that fits none of them."""
+    chosen = [
+        replace(snippet, images=tuple(image for image in snippet.images if rule.fits(image.attributes)))
+        for snippet in snippets
+    ]
+    if any(snippet.images for snippet in snippets) and not any(snippet.images for snippet in chosen):
+        places = ", ".join(str(snippet.directory) for snippet in snippets)
+        found = rule.found(image.attributes for snippet in snippets for image in snippet.images)
+        raise NoImageFitsError(f"the rule of its domain fits no image of {places}: {found}")
+    return chosen
 
 
 def _every_one(_: int) -> bool:

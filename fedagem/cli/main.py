@@ -13,9 +13,11 @@ from fedagem.errors import FedAGemError
 COMMANDS = (
     "simulate",
     "run",
+    "prepare",
     "compare",
     "watch",
     "report",
+    "film",
     "reproduce",
     "work",
     "plan",

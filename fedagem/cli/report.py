@@ -26,7 +26,7 @@ def command(runs: tuple[Path, ...], out: Path) -> None:
     from fedagem.reports.tables import tables_of
     from fedagem.runs.results import csv_of, scalars, write_results
 
-    directories = list(dict.fromkeys(run for folder in runs for run in _runs_in(folder)))
+    directories = list(dict.fromkeys(run for folder in runs for run in runs_in(folder)))
     results = {directory: write_results(directory) for directory in _begun(directories)}
     illustrations = [*pictures_of(results, out), *pages_of(results, out)]
     out.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def command(runs: tuple[Path, ...], out: Path) -> None:
         console.print(f"wrote {path}")
 
 
-def _runs_in(folder: Path) -> list[Path]:
+def runs_in(folder: Path) -> list[Path]:
     """The folder itself, if it is a run, or all runs below it."""
     from fedagem.runs.folder import is_run
 

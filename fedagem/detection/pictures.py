@@ -25,6 +25,7 @@ COLOURS = (
 )
 HIT, MISSED, ALARM = (0, 158, 115), (255, 77, 45), (255, 221, 51)
 """Green, red and yellow, which colour-blind people can tell apart by their brightness."""
+TRUTH = (255, 255, 255)
 CAPTION_HEIGHT = 22
 
 
@@ -47,9 +48,16 @@ def draw_boxes(
     return drawn
 
 
-def draw_judged(image: Image, judged: JudgedFrame, classes: Sequence[str], scale: int = 2) -> Image:
-    """A larger copy of an RGB frame with hits, missed objects and false alarms in their colours, errors with names."""
+def draw_judged(
+    image: Image, judged: JudgedFrame, classes: Sequence[str], scale: int = 2, truth: Tensor | None = None
+) -> Image:
+    """A larger copy of an RGB frame with hits, missed objects and false alarms in their colours, errors with names.
+
+    The boxes of `truth` are drawn thin, below the others.
+    """
     drawn: Image = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)  # type: ignore[assignment]
+    for x1, y1, x2, y2 in (truth * scale).round().int().tolist() if truth is not None else ():
+        cv2.rectangle(drawn, (x1, y1), (x2, y2), TRUTH, 1)
     for part, colour, named in ((judged.hits, HIT, False), (judged.alarms, ALARM, True), (judged.missed, MISSED, True)):
         for corners, label in zip((part.boxes * scale).round().int().tolist(), part.labels.tolist(), strict=True):
             x1, y1, x2, y2 = corners
@@ -62,16 +70,17 @@ def draw_judged(image: Image, judged: JudgedFrame, classes: Sequence[str], scale
 
 def side_by_side(left: Image, left_caption: str, right: Image, right_caption: str) -> Image:
     """Two pictures of one size next to each other, each under its caption."""
-    return np.hstack([_captioned(left, left_caption), _captioned(right, right_caption)])
+    return np.hstack([captioned(left, left_caption), captioned(right, right_caption)])
+
+
+def captioned(image: Image, caption: str) -> Image:
+    """A picture below its caption."""
+    bar = np.full((CAPTION_HEIGHT, image.shape[1], 3), 32, dtype=np.uint8)
+    cv2.putText(bar, caption, (6, 15), cv2.FONT_HERSHEY_SIMPLEX, 0.45, (255, 255, 255), 1, cv2.LINE_AA)
+    return np.vstack([bar, image])
 
 
 def write_image(path: str, image: Image) -> None:
     """Save an RGB picture; the suffix says in which format."""
     if not cv2.imwrite(path, cv2.cvtColor(image, cv2.COLOR_RGB2BGR)):
         raise OSError(f"the picture {path} cannot be written")
-
-
-def _captioned(image: Image, caption: str) -> Image:
-    bar = np.full((CAPTION_HEIGHT, image.shape[1], 3), 32, dtype=np.uint8)
-    cv2.putText(bar, caption, (6, 15), cv2.FONT_HERSHEY_SIMPLEX, 0.45, (255, 255, 255), 1, cv2.LINE_AA)
-    return np.vstack([bar, image])

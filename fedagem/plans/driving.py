@@ -2,13 +2,24 @@
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from carla_bridge.config.image_rule import EXAMPLE, ImageRule
+from carla_bridge.errors import ConfigError
 from fedagem.errors import PlanError
 from fedagem.settings import Name, Settings, suggestion
 
 Span = Annotated[list[float], Field(min_length=2, max_length=2)]
 """Two numbers of seconds: from the first on, until the second."""
+
+
+def _image_rule(text: str) -> str:
+    """A rule as it is written, once it is known that it can be read."""
+    try:
+        ImageRule.parse(text)
+    except ConfigError as problem:
+        raise ValueError(f"is {text!r}, not a rule like '{EXAMPLE}': {problem}.") from problem
+    return text
 
 
 class StreamAddress(Settings):
@@ -112,12 +123,19 @@ class DrivingSettings(Settings):
     boxes out."""
     domains: list[str] = Field(default_factory=list)
     """The domains that frames may come from, to say what the buffers are made of."""
+    domain_rules: dict[str, Annotated[str, AfterValidator(_image_rule)]] = Field(default_factory=dict)
+    """Which recorded images make a domain, by their attributes: {night: brightness<40}; legs and evaluation paths of
+    that domain leave out the others."""
     batch_size: int = Field(8, ge=1)
     """Frames in a step."""
     epochs: int = Field(1, ge=1)
     """Passes over the frames of a round."""
     max_boxes: int = Field(50, ge=1)
     """The most boxes that a frame may have."""
+
+    def rule_of(self, domain: str) -> ImageRule | None:
+        """Which recorded images belong to a domain; None if all of its folders do."""
+        return ImageRule.parse(self.domain_rules[domain]) if domain in self.domain_rules else None
 
     @model_validator(mode="after")
     def _consistent(self) -> "DrivingSettings":
@@ -137,6 +155,14 @@ class DrivingSettings(Settings):
         for path in self.evaluation.seconds:
             if path not in scored:
                 raise PlanError(f"data_loader.settings.evaluation.seconds has {path!r}{suggestion(path, scored)}")
+        used = {*self.evaluation.paths, *(leg.domain for legs in self.snippets.values() for leg in legs)}
+        for domain in self.domain_rules:
+            if domain not in used:
+                raise PlanError(
+                    f"data_loader.settings.domain_rules has {domain!r}, which is the domain of no leg and of no "
+                    "evaluation.paths"
+                    f"{suggestion(domain, used - {''})}"
+                )
         for name, known in self.class_aliases.items():
             if known is not None and known not in self.classes:
                 path = f"data_loader.settings.class_aliases.{name}"

@@ -6,7 +6,6 @@ Frames are chosen by a rule: those in which the methods differ most in what they
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +16,10 @@ from numpy.typing import NDArray
 
 from carla_bridge.frames import Frame
 from carla_bridge.snippets import SnippetError, SnippetSource
-from fedagem.detection.detector_file import Checkpoint, load_detector
-from fedagem.detection.inference import detect_in_frames
-from fedagem.detection.judging import JudgedFrame, judge
-from fedagem.detection.objective import FrameObjective
 from fedagem.detection.pictures import draw_judged
 from fedagem.errors import DataError
-from fedagem.learning.model_file import SUFFIX
 from fedagem.plans.driving import DrivingSettings
+from fedagem.reports.kept_models import Judgements, KeptDetector, common_moments, difference, kept_models
 from fedagem.runs.evaluation_frames import evaluation_sources
 from fedagem.runs.folder import plan_of_run
 
@@ -44,40 +39,19 @@ class Strip:
     """The method, and its pictures as data addresses."""
 
 
-@dataclass(frozen=True)
-class _Detector:
-    """A model as it was kept at one moment."""
-
-    checkpoint: Checkpoint
-    objective: FrameObjective
-
-    @classmethod
-    def load(cls, path: Path) -> _Detector:
-        checkpoint = load_detector(path)
-        return cls(checkpoint, checkpoint.objective())
-
-    def judged(self, frame: Frame) -> JudgedFrame:
-        [found] = detect_in_frames(self.checkpoint.model, self.objective, [frame])
-        return judge(frame, found, self.objective.min_size)
-
-
-Judgements = dict[str, list[JudgedFrame]]
-"""What each method's models made of a frame, moment by moment."""
-
-
 def before_and_after(directories: Sequence[Path]) -> list[Strip]:
     """Strips of the runs, one run per method, that share their evaluation frames and the moments of their models."""
     plans = [plan_of_run(directory) for directory in directories]
     data = plans[-1].data
-    kept = [_models(directory) for directory in directories]
-    moments = [moment for moment in kept[0] if all(moment in models for models in kept)] if kept else []
+    kept = [kept_models(directory) for directory in directories]
+    moments = common_moments(kept)
     if not isinstance(data, DrivingSettings) or not moments:
         return []
     methods = {
-        plan.label: [_Detector.load(models[moment]) for moment in moments]
+        plan.label: [KeptDetector.load(models[moment]) for moment in moments]
         for plan, models in zip(plans, kept, strict=True)
     }
-    classes = next(iter(methods.values()))[0].checkpoint.model.classes
+    classes = next(iter(methods.values()))[0].classes
     strips = []
     domains: dict[str, list[SnippetSource]] = {}
     for domain, source in evaluation_sources(data):
@@ -88,20 +62,10 @@ def before_and_after(directories: Sequence[Path]) -> list[Strip]:
                 (label, [_address(draw_judged(frame.image, judged, classes)) for judged in by_moment])
                 for label, by_moment in judgements.items()
             ]
-            strips.append(Strip(f"{domain}: {frame.vehicle}, frame {frame.frame}", moments, rows))
+            strips.append(
+                Strip(f"{domain}: {frame.vehicle}, frame {frame.frame}", [str(moment) for moment in moments], rows)
+            )
     return strips
-
-
-def _models(directory: Path) -> dict[str, Path]:
-    """The models that a run kept after some of its rounds, and its last."""
-    kept = sorted(
-        (int(match[1]), path)
-        for path in (directory / "save").glob(f"after_round_*{SUFFIX}")
-        if (match := re.fullmatch(rf"after_round_(\d+){re.escape(SUFFIX)}", path.name))
-    )
-    models = {f"after round {number}": path for number, path in kept}
-    last = directory / "save" / f"last{SUFFIX}"
-    return {**models, "at the end": last} if last.exists() else models
 
 
 def _candidates(sources: Sequence[SnippetSource]) -> Iterator[Frame]:
@@ -113,25 +77,16 @@ def _candidates(sources: Sequence[SnippetSource]) -> Iterator[Frame]:
                 yield frame
 
 
-def _most_different(frames: Iterator[Frame], methods: dict[str, list[_Detector]]) -> list[tuple[Frame, Judgements]]:
+def _most_different(frames: Iterator[Frame], methods: dict[str, list[KeptDetector]]) -> list[tuple[Frame, Judgements]]:
     """The frames in which the methods' numbers of errors differ most; of equal ones the first."""
     try:
         judged = [
-            (frame, {label: [detector.judged(frame) for detector in models] for label, models in methods.items()})
+            (frame, {label: [detector.judged([frame])[0] for detector in models] for label, models in methods.items()})
             for frame in frames
         ]
     except SnippetError as problem:
         raise DataError(f"{problem}.") from problem
-    return sorted(judged, key=lambda pair: -_difference(pair[1]))[:_FRAMES]
-
-
-def _difference(judgements: Judgements) -> int:
-    """Between the methods, summed over the moments after the first; of a single method, between its moments."""
-    errors = [[judged.errors for judged in by_moment] for by_moment in judgements.values()]
-    if len(errors) == 1:
-        return max(errors[0]) - min(errors[0])
-    later = [row[1:] or row for row in errors]
-    return sum(max(column) - min(column) for column in zip(*later, strict=True))
+    return sorted(judged, key=lambda pair: -difference(pair[1]))[:_FRAMES]
 
 
 def _address(image: NDArray[np.uint8]) -> str:

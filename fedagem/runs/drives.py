@@ -90,8 +90,13 @@ def first_region_replayed(plan: Plan, seconds: float) -> dict[str, Any]:
     """Settings with which the vehicles replay their first region again and again: a drive, or their first snippets."""
     if plan.carla is not None:
         return _replay(plan, _warm_up_drive(plan, seconds).place, repeat=True)
-    first = {vehicle: [legs[0].model_dump()] for vehicle, legs in _vehicles(plan).snippets.items()}
-    return {_SNIPPETS: first}
+    data = _vehicles(plan)
+    first = {vehicle: legs[0] for vehicle, legs in data.snippets.items()}
+    known = {*data.evaluation.paths, *(leg.domain for leg in first.values())}
+    return {
+        _SNIPPETS: {vehicle: [leg.model_dump()] for vehicle, leg in first.items()},
+        "data_loader.settings.domain_rules": {name: rule for name, rule in data.domain_rules.items() if name in known},
+    }
 
 
 def check_stream(plan: Plan) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from carla_bridge.errors import NoImageFitsError
 from carla_bridge.snippets import SnippetError, SnippetSource, find_snippets
 from fedagem.errors import DataError
 from fedagem.plans.driving import DrivingSettings, Holdout
@@ -21,16 +22,26 @@ def _sources(data: DrivingSettings) -> Iterator[tuple[str, SnippetSource]]:
     plan = data.evaluation
     learned = _learned_from(data) if plan.held_out_only else set()
     for domain, paths in plan.paths.items():
-        for path in paths:
-            for directory in find_snippets(resolve_root(path)):
+        places = [(path, directory) for path in paths for directory in find_snippets(resolve_root(path))]
+        empty: NoImageFitsError | None = None
+        found = []
+        for path, directory in places:
+            try:
                 source = SnippetSource(
                     [directory],
                     classes=data.classes,
                     aliases=data.class_aliases,
                     select=_scored(plan.every, data.holdout if directory.resolve() in learned else None),
                     seconds=[(begin, end) for begin, end in plan.seconds.get(path, [])],
+                    rule=data.rule_of(domain),
                 )
-                yield domain, source
+            except NoImageFitsError as problem:
+                empty = problem
+                continue
+            found.append((domain, source))
+        if empty is not None and not found:
+            raise empty
+        yield from found
 
 
 def _scored(every: int, holdout: Holdout | None) -> Callable[[int], bool]:

@@ -28,20 +28,9 @@ def create_run(directory: Path, requested: Plan) -> None:
         raise FedAGemError(f"{directory} is a file: choose another folder for the run (--out).")
     if directory.exists() and any(directory.iterdir()):
         raise FedAGemError(f"{directory} exists: resume it (--resume) or choose another folder (--out).")
-    source = workspace_source()
     partial = directory.with_name(f".{directory.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    shutil.copytree(source / "src", partial / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in (".workspace", "requirements.txt"):
-        shutil.copy(source / name, partial / name)
-    for name in ("plan", "save", "logs"):
-        (partial / name).mkdir()
-    members = requested.workload.collaborators
-    (partial / "plan" / "cols.yaml").write_text(yaml.safe_dump({"collaborators": list(members)}), encoding="utf-8")
-    (partial / "plan" / "data.yaml").write_text(
-        "".join(f"{name},{path}\n" for name, path in members.items()), encoding="utf-8"
-    )
+    lay_out_workspace(partial, requested)
     (partial / _VERSION).write_text(f"{LEARNING_VERSION}\n", encoding="utf-8")
     (partial / "plan" / "name").write_text(f"{requested.name}\n", encoding="utf-8")
     (partial / _REQUESTED).write_text(requested.to_yaml(), encoding="utf-8")
@@ -49,9 +38,27 @@ def create_run(directory: Path, requested: Plan) -> None:
     partial.replace(directory)
 
 
-def freeze_plan(directory: Path, plan: Plan) -> None:
-    """Write down the plan that the run's processes follow, with what this start found."""
-    write_file(directory / _FOLLOWED, plan.to_yaml())
+def lay_out_workspace(directory: Path, plan: Plan) -> None:
+    """Make an OpenFL workspace for a plan's collaborators, without the plan."""
+    source = workspace_source()
+    directory.mkdir(parents=True)
+    shutil.copytree(source / "src", directory / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (".workspace", "requirements.txt"):
+        shutil.copy(source / name, directory / name)
+    for name in ("plan", "save", "logs"):
+        (directory / name).mkdir()
+    members = plan.workload.collaborators
+    (directory / "plan" / "cols.yaml").write_text(yaml.safe_dump({"collaborators": list(members)}), encoding="utf-8")
+    (directory / "plan" / "data.yaml").write_text(
+        "".join(f"{name},{path}\n" for name, path in members.items()), encoding="utf-8"
+    )
+
+
+def freeze_plan(directory: Path, plan: Plan) -> Path:
+    """Write down the plan that the run's processes follow, with what this start found; its file."""
+    path = directory / _FOLLOWED
+    write_file(path, plan.to_yaml())
+    return path
 
 
 def resume_run(directory: Path, requested: Plan) -> None:
@@ -78,6 +85,11 @@ def resume_run(directory: Path, requested: Plan) -> None:
 def is_run(directory: Path) -> bool:
     """Whether a folder holds a run."""
     return (directory / _FOLLOWED).exists()
+
+
+def is_requested(directory: Path) -> bool:
+    """Whether a folder holds a run that a command of `fedagem` has laid out, not one that is started by hand."""
+    return (directory / _REQUESTED).exists()
 
 
 def plan_of_run(directory: Path) -> Plan:

@@ -40,10 +40,26 @@ def warm_up(plan: Plan, folder: Path = Path("runs")) -> Plan:
     if (chosen := plan.pending_warm_up) is None:
         return plan
     training = _training_plan(plan, chosen)
-    place = folder.resolve() / f"{plan.name}-warm-up-{training.digest}"
+    place = _warm_up_place(training, plan, folder)
     workers = min(os.cpu_count() or 1, len(plan.workload.collaborators))
     run_jobs([Job(f"warm-up, seed {plan.seed}", training, training, place, workers=workers)], parallel=1)
-    return plan.changed({"task_runner.settings.initial_model": str(place / "save" / f"last{SUFFIX}")})
+    return _beginning_with(plan, place)
+
+
+def as_prepared(requested: Plan, folder: Path = Path("runs")) -> Plan:
+    """The plan that `prepare` and `warm_up` end with if the vehicles drive live; nothing is recorded or trained."""
+    plan = with_evaluation_frames(requested)
+    if (chosen := plan.pending_warm_up) is None:
+        return plan
+    return _beginning_with(plan, _warm_up_place(_training_plan(plan, chosen), plan, folder))
+
+
+def _warm_up_place(training: Plan, plan: Plan, folder: Path) -> Path:
+    return folder.resolve() / f"{plan.name}-warm-up-{training.digest}"
+
+
+def _beginning_with(plan: Plan, warm_up: Path) -> Plan:
+    return plan.changed({"task_runner.settings.initial_model": str(warm_up / "save" / f"last{SUFFIX}")})
 
 
 def _training_plan(plan: Plan, chosen: WarmUp) -> Plan:
@@ -65,6 +81,8 @@ def _training_plan(plan: Plan, chosen: WarmUp) -> Plan:
         "carla": None,
         "driving": None,
         "warm_up": None,
+        "network.settings.agg_addr": "auto",  # a federation that moves to another address keeps its model
+        "network.settings.agg_port": "auto",
     }
     if chosen.lr is not None:
         end = plan.training.optimizer.lr

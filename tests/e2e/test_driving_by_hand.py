@@ -12,46 +12,41 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fedagem.learning.model_file import ModelDescription, read_model, write_model
+from chaos.subjects import DRIVE
+from fedagem.learning.model_file import read_model
+from fedagem.plans.driving import DrivingSettings, StreamAddress
 from fedagem.plans.plan import Plan
+from fedagem.runs.folder import plan_of_run
 from fedagem.runs.metrics_log import MetricRow, read_metrics
+from fedagem.runs.preparation import prepare, warm_up
 from fedagem.system import HeldPort
-from models.tiny_yolo import TinyYolo
 from tests.support.waiting import wait_for
 from tests.support.walk_through import SECONDS, Section, checkout, run, started
 
 HOST = socket.gethostname()
 VEHICLES = ("vehicle_1", "vehicle_2")
-SIZE = [160, 96]
 
 
 @pytest.fixture
 def walk(tmp_path: Path) -> Section:
-    short = {"HOST": HOST, "/data": str(tmp_path / "data"), "--seconds 480": "--seconds 6"}
-    return Section("On several machines, with vehicles", short)
+    """The document's commands, with this machine as HOST and a small plan in place of the demo's."""
+    return Section("On several machines, with vehicles", {"HOST": HOST, " carla_demo ": f" {tmp_path / 'small.yaml'} "})
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, repository: Path) -> Iterator[Path]:
-    """A checkout with the demo's plan: two rounds of four seconds, small pictures and a thin network."""
+def machine(tmp_path: Path, repository: Path) -> Iterator[Path]:
+    """The folder of a checkout, and a plan: the demo's with two rounds of four seconds, and little to record before."""
     with closing(HeldPort()) as port:
-        small = {
-            "carla.image": {"width": SIZE[0], "height": SIZE[1], "fov": 90},
-            "carla.min_pixels": 4,
-            "carla.traffic": {"city": {"vehicles": 6, "walkers": 2}, "highway": {"vehicles": 6}},
+        changes = {
+            **DRIVE,
             "carla.schedule": [{"at": 4, "vehicle": "vehicle_2", "region": "highway"}],
-            "aggregator.settings.snapshots": [],
+            "driving.evaluation_vehicles": 1,
             "data_loader.settings.seconds_per_round": 4,
-            "data_loader.settings.input_size": SIZE,
-            "data_loader.settings.batch_size": 2,
-            "data_loader.settings.epochs": 1,
-            "task_runner.settings.model.settings.input_size": SIZE,
-            "task_runner.settings.model.settings.width": 0.125,
-            "task_runner.settings.objective.settings.min_size": 0,
             "network.settings.agg_port": port.number,
         }
-        plan = Plan.load(repository / "plan" / "carla_demo.yaml").changed(small, rounds=2)
-        yield checkout(tmp_path / "machine", plan.to_yaml())
+        plan = Plan.load(repository / "plan" / "carla_demo.yaml").changed(changes, rounds=2)
+        (tmp_path / "small.yaml").write_text(plan.to_yaml())
+        yield checkout(tmp_path / "machine").parent
 
 
 def change_plan(workspace: Path, path: str, value: object) -> None:
@@ -66,31 +61,35 @@ def change_plan(workspace: Path, path: str, value: object) -> None:
     file.write_text(yaml.safe_dump(plan, sort_keys=False))
 
 
-def write_initial_model(workspace: Path, path: Path) -> None:
-    """The model of an earlier run, as far as a federation needs it."""
-    chosen = Plan.of_run(workspace / "plan" / "plan.yaml", "plan").training.model
-    network = TinyYolo(**chosen.settings)
-    weights = {name: tensor.detach().numpy() for name, tensor in network.state_dict().items()}
-    write_model(path, weights, ModelDescription(network=chosen))
-
-
 def values(rows: list[MetricRow], metric: str, client: str) -> list[float]:
     return [row.value for row in rows if row.metric == metric and row.client == client]
 
 
+def followed_by_fedagem_run(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """The plan that `fedagem run` makes of the same one before its rounds, in the folder where it was prepared."""
+    monkeypatch.chdir(machine)
+    return warm_up(prepare(Plan.load(machine.parent / "small.yaml"), live=True))
+
+
 @pytest.mark.timeout(900)
-def test_the_walk_with_vehicles(workspace: Path, walk: Section, tmp_path: Path) -> None:
-    (record,) = walk.commands(0, "carla-bridge")
-    run(workspace, record)
-    told = dict(re.findall(r"`([a-z_.]+): (\{.*?\})`", walk.text))
-    assert sorted(told) == ["data_loader.settings.evaluation.paths", "data_loader.settings.stream"]
-    for path, value in told.items():
-        change_plan(workspace, path, yaml.safe_load(value))
-    assert "`task_runner.settings.initial_model`" in walk.text
-    write_initial_model(workspace, tmp_path / "earlier" / "last.safetensors")
-    change_plan(workspace, "task_runner.settings.initial_model", str(tmp_path / "earlier" / "last.safetensors"))
+def test_the_walk_with_vehicles(machine: Path, walk: Section, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = machine / "workspace"
+    (prepare_it,) = walk.commands(0, "fedagem")
+    run(machine, prepare_it)
+    prepared = plan_of_run(workspace)
+    assert isinstance(prepared.data, DrivingSettings)
+    assert sorted(prepared.data.evaluation.paths) == ["city", "highway"]
+    assert prepared.data.stream == StreamAddress(host=HOST, port=4400)
+    recorded = {file: file.stat().st_mtime_ns for file in machine.glob("snippets/*/recording.json")}
+    alike = followed_by_fedagem_run(machine, monkeypatch)
+    assert len(recorded) == 2, "the drives of the evaluation and of the warm-up"
+    assert {file: file.stat().st_mtime_ns for file in machine.glob("snippets/*/recording.json")} == recorded
+    assert prepared.origin == alike.origin, "the rounds compute what those of `fedagem run` compute"
+    address = {"data_loader.settings.stream.host": HOST}
+    assert prepared == alike.changed(address), "and nothing but the address of the stream differs"
 
     run(workspace, f"fx plan initialize -a {HOST}")
+    assert plan_of_run(workspace).origin == prepared.origin
     (create,) = re.findall(r"`(fx collaborator create .*?)`", walk.text)
     run(workspace, create)
     with (workspace / "plan" / "data.yaml").open("a") as data:

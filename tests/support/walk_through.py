@@ -35,11 +35,12 @@ class Section:
         return [line for line in self.block(number) if line.startswith(f"{program} ")]
 
 
-def checkout(folder: Path, plan: str) -> Path:
-    """The workspace of a checkout as far as it matters here, with its link to the plans and a plan to follow."""
+def checkout(folder: Path, plan: str | None = None) -> Path:
+    """The workspace of a checkout as far as it matters here, with its link to the plans, and a plan to follow."""
     shutil.copytree(REPOSITORY / "workspace", folder / "workspace", symlinks=True)
-    shutil.copytree(REPOSITORY / "plan", folder / "plan")
-    (folder / "plan" / "plan.yaml").write_text(plan)
+    shutil.copytree(REPOSITORY / "plan", folder / "plan", ignore=shutil.ignore_patterns("plan.yaml"))
+    if plan is not None:
+        (folder / "plan" / "plan.yaml").write_text(plan)
     return folder / "workspace"
 
 

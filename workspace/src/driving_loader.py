@@ -159,6 +159,7 @@ class DrivingLoader(DataLoader):  # type: ignore[misc]
             select=None if holdout is None else holdout.trains_on,
             seconds=[(begin, end) for begin, end in leg.seconds],
             timeline="even" if leg.close_gaps else None,
+            rule=self.settings.rule_of(leg.domain),
         )
 
     def _open_evaluation(self) -> KeptBatches:

@@ -299,7 +299,10 @@ def test_bad_input_ends_in_one_sentence_and_leaves_nothing(request, tmp_path, ki
     ("words", "sentence"),
     [
         (["--domain", "Night: timeofday=night"], "the domain's name 'Night' must have up to 40 lower-case letters"),
-        (["--domain", "night"], "the domain 'night' is not written like 'city: scene=city street|residential'"),
+        (
+            ["--domain", "night"],
+            "the domain 'night' is not written like 'city: scene=city street|residential, brightness>=40'",
+        ),
         (
             ["--domain", "snow: weather=snowy"],
             "no image is left for the domain 'snow': weather is clear (2), partly cloudy",

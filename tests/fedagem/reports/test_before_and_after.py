@@ -72,7 +72,7 @@ def test_frames_are_those_in_which_the_methods_differ_most(run, monkeypatch):
         count = len(boxes)
         return [Detections(torch.zeros(count).long(), boxes, torch.ones(count), torch.zeros(count).long())]
 
-    monkeypatch.setattr("fedagem.reports.before_and_after.detect_in_frames", seen)
+    monkeypatch.setattr("fedagem.reports.kept_models.detect_in_frames", seen)
     first, _ = before_and_after([run, other])
     assert first.title.endswith("frame 207")
     assert first.moments == ["after round 4", "at the end"]

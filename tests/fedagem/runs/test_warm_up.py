@@ -39,6 +39,14 @@ def test_the_vehicles_stay_where_they_begin(plan: Plan) -> None:
     assert len(driving(plan).snippets["vehicle_2"]) == 2, "the plan itself keeps its shift"
 
 
+def test_a_rule_of_a_later_domain_stays_behind(plan: Plan) -> None:
+    rules = {"city": "brightness>=40", "highway": "brightness<40"}
+    scored = {"city": ["carla_drives/city_day_b"]}
+    both = plan.changed({"data_loader.settings.domain_rules": rules, "data_loader.settings.evaluation.paths": scored})
+    assert driving(training_plan(both)).domain_rules == {"city": "brightness>=40"}
+    assert training_plan(plan) == training_plan(plan.changed({"data_loader.settings.domain_rules": {}}))
+
+
 def test_a_round_is_one_pass_and_only_the_last_is_scored(plan: Plan) -> None:
     training, chosen = training_plan(plan), plan.warm_up
     assert chosen is not None
