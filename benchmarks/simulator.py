@@ -1,4 +1,4 @@
-"""How fast the embedded simulator ticks through the real CARLA client, how it starts, and whether it grows.
+"""How fast the embedded simulator ticks through the real CARLA client, how it starts, and whether anything grows.
 
     python -m benchmarks.simulator [--ticks 300] [--soak 20000]
 
@@ -33,7 +33,7 @@ def main() -> None:
     """Print one JSON line per measurement."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--ticks", type=int, default=300, help="ticks per measurement of speed")
-    options.add_argument("--soak", type=int, default=20_000, help="ticks of the measurement of memory")
+    options.add_argument("--soak", type=int, default=20_000, help="ticks of the measurement of memory and open files")
     arguments = options.parse_args()
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryFile("w+") as complaints:
         os.environ["HOME"] = home  # the client keeps the walkers' mesh there
@@ -101,10 +101,7 @@ def measure(port: int, server: psutil.Process, start: float, ticks: int, soak: i
     small = Rig(world, cars[2], SOAK_SIZE)
     for tenth in range(10):
         rate(world, server, [small], soak // 10)
-        own, *drawing = (process.memory_full_info().uss / 1e6 for process in family(server))
-        report(
-            "memory", ticks=(tenth + 1) * soak // 10, server_mb=own, drawing_mb=sum(drawing), all_mb=own + sum(drawing)
-        )
+        report("soak", ticks=(tenth + 1) * soak // 10, **held(server))
     small.stop()
 
 
@@ -175,6 +172,15 @@ def populate(client: carla.Client, world: carla.World) -> list[carla.Vehicle]:
 def family(server: psutil.Process) -> list[psutil.Process]:
     """The server and the processes that draw for it."""
     return [server, *server.children()]
+
+
+def held(server: psutil.Process) -> dict[str, float]:
+    """Memory of its own and open files of the server, of each process that draws for it, and of the client."""
+    own, *drawing = family(server)
+    named = {"server": own, "client": psutil.Process()}
+    named.update({f"drawing_{number}": worker for number, worker in enumerate(drawing, start=1)})
+    memory = {f"{name}_mb": process.memory_full_info().uss / 1e6 for name, process in named.items()}
+    return memory | {f"{name}_files": process.num_fds() for name, process in named.items()}
 
 
 def rate(world: carla.World, server: psutil.Process, rigs: list[Rig], ticks: int) -> dict[str, float]:

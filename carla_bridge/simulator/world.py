@@ -3,18 +3,21 @@
 from dataclasses import dataclass
 from math import radians
 
+import numpy as np
+
 from carla_bridge.simulator.actors.actor import (
     Actor,
     Sensor,
     TrafficLight,
     TrafficSign,
     Vehicle,
+    VehicleControl,
     Walker,
 )
 from carla_bridge.simulator.actors.actor_index import ActorIndex
 from carla_bridge.simulator.actors.collisions import Obstacles, footprints, overlapping_pairs
 from carla_bridge.simulator.actors.physics import step_vehicles, step_walker, stop_at
-from carla_bridge.simulator.actors.posing import attached
+from carla_bridge.simulator.actors.posing import attached, in_range
 from carla_bridge.simulator.actors.signal_groups import group_lights
 from carla_bridge.simulator.actors.spawning import make_actor
 from carla_bridge.simulator.catalogue.blueprints import BlueprintLibrary
@@ -22,10 +25,12 @@ from carla_bridge.simulator.catalogue.semantics import FIRST_STATIC_ID, Tag, nex
 from carla_bridge.simulator.episode import EpisodeSettings, WeatherParameters
 from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.scene import Moment, Pose, Town
+from carla_bridge.simulator.town.build import spawn_points
 from carla_bridge.simulator.town.road_network import RoadNetwork
 from carla_bridge.simulator.town.road_signals import across, speed_signs, traffic_lights, trigger_volume
 from carla_bridge.simulator.traffic.autopilots import Traffic
 from carla_bridge.simulator.traffic.driver_targets import TrafficSettings
+from carla_bridge.simulator.traffic.vehicle_lights import switch_lights
 
 LOCKED = 5.0
 """Seconds of contact after which two autopilot vehicles may pass through each other."""
@@ -50,6 +55,8 @@ class World:
         self.obstacles = Obstacles(town.objects)
         self.signals = traffic_lights(network)
         self.signs = speed_signs(network, FIRST_STATIC_ID + len(self.signals))
+        self.spawn_points = [_single(place) for place in spawn_points(network)]
+        self._road_yaw = {(p.x, p.y, in_range(p).yaw): p.yaw for p in self.spawn_points}
         self.settings = EpisodeSettings()
         self._traffic_settings = TrafficSettings(seed)
         self.frame = 0
@@ -128,7 +135,7 @@ class World:
         if blueprint not in self.library:
             raise RefusedError(f"not served: blueprint '{blueprint}'")
         parent_actor = None if parent is None else self.actor(parent)
-        actor = make_actor(self._new_id(), self.library[blueprint], given, pose, parent_actor)
+        actor = make_actor(self._new_id(), self.library[blueprint], given, self.unwrapped(pose), parent_actor)
         if isinstance(actor, Vehicle | Walker):
             self._check_room(actor)
         if isinstance(actor, Sensor):
@@ -141,6 +148,14 @@ class World:
         self.actors[actor.id] = actor
         self._actor_index = None
         return actor
+
+    def unwrapped(self, pose: Pose) -> Pose:
+        """The pose; at a spawn point, with the yaw that the road has there.
+
+        Roads count their turns, and clients see yaw in [-180, 180). Which of the two a vehicle starts with changes the
+        last bits of its drive.
+        """
+        return pose._replace(yaw=self._road_yaw.get((pose.x, pose.y, pose.yaw), pose.yaw))
 
     def destroy(self, number: int) -> bool:
         """Remove an actor and what is attached to it; False if it is unknown or part of the map."""
@@ -175,7 +190,7 @@ class World:
         steered = [walker for walker in self.actor_index.walkers if walker.steered]
         collisions = self._move()
         for _ in range(self.settings.pieces - 1):
-            self.decide()
+            self._drive()
             for walker in steered:
                 walker.steered = True
             known = {(hit.actor.id, hit.other.id) for hit in collisions}
@@ -187,7 +202,11 @@ class World:
 
     def decide(self) -> None:
         """The rest of a tick: drivers look at the world and set their controls for the next."""
-        self.traffic.step(self.actor_index, self.settings.step / self.settings.pieces)
+        self._drive()
+        switch_lights(self.traffic.drivers.values(), self.weather.seen)
+        for vehicle in self.actor_index.vehicles:
+            if not vehicle.sticky and not vehicle.autopilot:
+                vehicle.control = VehicleControl()
 
     def moment(self) -> Moment:
         """What the renderer needs to know of this tick."""
@@ -196,6 +215,9 @@ class World:
 
     def sensors(self) -> list[Sensor]:
         return self.actor_index.sensors
+
+    def _drive(self) -> None:
+        self.traffic.step(self.actor_index, self.settings.step / self.settings.pieces)
 
     def _move(self) -> list[Collision]:
         """Advance lights, vehicles and walkers by one piece of a step."""
@@ -248,6 +270,11 @@ class World:
         return hits
 
 
+def _single(pose: Pose) -> Pose:
+    """The pose in single precision, as clients receive it and give it back."""
+    return Pose(*(float(np.float32(value)) for value in pose))
+
+
 def _move_attached(actor: Actor, parent: Actor, mount: Pose, dt: float) -> None:
     """Move an attached actor with its parent."""
     actor.pose = attached(parent.pose, mount)
@@ -266,6 +293,6 @@ def _on_autopilot(actor: Actor) -> bool:
 
 
 def _hit(actor: Actor, other: Actor) -> Collision:
-    mass = actor.model.mass if isinstance(actor, Vehicle) else 75.0
+    mass = actor.mass if isinstance(actor, Vehicle) else 75.0
     dvx, dvy = actor.velocity[0] - other.velocity[0], actor.velocity[1] - other.velocity[1]
     return Collision(actor, other, (-dvx * mass, -dvy * mass, 0.0))

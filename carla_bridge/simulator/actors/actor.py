@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from math import cos, inf, radians, sin
+from typing import Any
 
 from carla_bridge.simulator.catalogue.semantics import Tag
 from carla_bridge.simulator.catalogue.vehicle_models import VehicleModel
@@ -79,10 +80,19 @@ class Vehicle(Actor):
     """In the vehicle's own frame."""
     lights: int = 0
     autopilot: bool = False
+    sticky: bool = True
+    """A control stays until the next one; otherwise it holds for one tick."""
+    mass: float = field(init=False)
+    """Kilograms: the model's until a client sets another."""
+    physics: tuple[Any, ...] | None = None
+    """CARLA's VehiclePhysicsControl as a client has set it; None for the model's own."""
     speed_limit: float = 30.0
     waits_at: "TrafficLight | None" = None
     travelled: float = 0.0
     """Metres, for the wheels of two-wheelers."""
+
+    def __post_init__(self) -> None:
+        self.mass = self.model.mass
 
 
 @dataclass

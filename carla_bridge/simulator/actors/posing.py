@@ -47,6 +47,13 @@ def attached(parent: Pose, relative: Pose) -> Pose:
     )
 
 
+def in_range(pose: Pose) -> Pose:
+    """The pose as clients see it, with yaw and roll in [-180, 180), where the same direction has one value."""
+    if -180.0 <= pose.yaw < 180.0 and -180.0 <= pose.roll < 180.0:
+        return pose
+    return pose._replace(yaw=wrap(pose.yaw), roll=wrap(pose.roll))
+
+
 def wrap(angle: float) -> float:
     """Degrees in [-180, 180)."""
     return (angle + 180.0) % 360.0 - 180.0

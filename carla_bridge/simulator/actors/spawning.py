@@ -39,6 +39,7 @@ def make_actor(
             box_centre=(0.0, 0.0, model.extent[2]),
             tag=model.tag,
             colour=colour_of(settings["color"]),
+            sticky=settings["sticky_control"].lower() == "true",
         )
     if blueprint.id.startswith("walker."):
         index = int(blueprint.id.rsplit(".", 1)[1])

@@ -14,6 +14,7 @@ CAMERAS = ("rgb", "instance_segmentation", "semantic_segmentation", "depth")
 WALKERS = 26
 SECOND_GENERATION = 15
 """The first pedestrian of CARLA's second generation, which some scripts filter for."""
+CAMERA_ROLES = ("front", "back", "left", "right", "front_left", "front_right", "back_left", "back_right")
 
 
 class AttributeType(IntEnum):
@@ -120,27 +121,34 @@ class BlueprintLibrary(Mapping[str, Blueprint]):
         ]
 
 
-def _role(default: str) -> Attribute:
-    return Attribute("role_name", AttributeType.STRING, default)
+def _names(blueprint: str, *roles: str) -> tuple[Attribute, ...]:
+    """What every actor can be called: its role, and its name for ROS, which nothing here uses."""
+    role = Attribute("role_name", AttributeType.STRING, roles[0], roles)
+    return role, Attribute("ros_name", AttributeType.STRING, blueprint, (blueprint,))
 
 
 def _fixed(name: str, kind: AttributeType, value: str) -> Attribute:
     return Attribute(name, kind, value, (value,), modifiable=False)
 
 
+_DRIVER = (Attribute("driver_id", AttributeType.INT, "1", ("1",), restricted=True),)
+"""Who sits on a two-wheeler: there is one rider."""
+
+
 def _vehicles() -> Iterable[Blueprint]:
     for model in vehicle_models():
         paints = tuple(",".join(map(str, colour)) for colour in model.colours)
-        recent = model.blueprint.rsplit("_", 1)[-1] in ("2020", "2021") or "carlamotors" in model.blueprint
         attributes = (
             Attribute("color", AttributeType.COLOUR, paints[0], paints),
-            _role("autopilot"),
-            Attribute("sticky_control", AttributeType.BOOL, "true"),
+            *_names(model.blueprint, "autopilot", "scenario", "ego_vehicle"),
+            Attribute("sticky_control", AttributeType.BOOL, "true", ("true",)),
+            Attribute("terramechanics", AttributeType.BOOL, "false", ("false",)),
+            *(_DRIVER if model.wheels == 2 else ()),
             _fixed("object_type", AttributeType.STRING, model.base_type),
             _fixed("base_type", AttributeType.STRING, model.base_type),
             _fixed("special_type", AttributeType.STRING, model.special),
             _fixed("number_of_wheels", AttributeType.INT, str(model.wheels)),
-            _fixed("generation", AttributeType.INT, "2" if recent else "1"),
+            _fixed("generation", AttributeType.INT, str(model.generation)),
             _fixed("has_lights", AttributeType.BOOL, str(model.wheels == 4).lower()),
             _fixed("has_dynamic_doors", AttributeType.BOOL, "false"),
         )
@@ -156,18 +164,18 @@ def walker_extent(number: int) -> tuple[float, float, float]:
 
 def _walkers() -> Iterable[Blueprint]:
     for number in range(1, WALKERS + 1):
-        speeds = ("0.0", "1.4", "2.6")
+        name, speeds = f"walker.pedestrian.{number:04d}", ("0.0", "1.4", "2.6")
         attributes = (
-            _role("pedestrian"),
+            *_names(name, "pedestrian"),
             Attribute("speed", AttributeType.FLOAT, speeds[1], speeds),
-            Attribute("is_invincible", AttributeType.BOOL, "true"),
+            Attribute("is_invincible", AttributeType.BOOL, "true", ("true",)),
             _fixed("gender", AttributeType.STRING, "female" if number % 2 else "male"),
             _fixed("age", AttributeType.STRING, "child" if number % 4 == 0 else "adult"),
             _fixed("generation", AttributeType.INT, "1" if number < SECOND_GENERATION else "2"),
             _fixed("can_use_wheelchair", AttributeType.BOOL, "false"),
             Attribute("use_wheelchair", AttributeType.BOOL, "false", ("false",)),
         )
-        yield Blueprint(f"walker.pedestrian.{number:04d}", attributes)
+        yield Blueprint(name, attributes)
 
 
 def _preset(name: str, value: bool | int | float) -> Attribute:
@@ -193,7 +201,7 @@ def _sensors() -> Iterable[Blueprint]:
             Attribute("image_size_y", AttributeType.INT, "600"),
             Attribute("fov", AttributeType.FLOAT, "90.0"),
             tick,
-            _role(camera),
+            *_names(f"sensor.camera.{camera}", *CAMERA_ROLES),
             *_without_effect(camera),
         )
         yield Blueprint(f"sensor.camera.{camera}", attributes)
@@ -207,10 +215,10 @@ def _sensors() -> Iterable[Blueprint]:
         names = [name for owner, group in noise if owner == sensor for name in group]
         numbers = [Attribute(name, AttributeType.FLOAT, "0.0") for name in names]
         seed = Attribute("noise_seed", AttributeType.INT, "0")
-        yield Blueprint(f"sensor.other.{sensor}", (*numbers, seed, tick, _role(sensor)))
-    yield Blueprint("sensor.other.collision", (_role("collision"),))
-    yield Blueprint("sensor.other.lane_invasion", (_role("lane_invasion"),))
+        yield Blueprint(f"sensor.other.{sensor}", (*numbers, seed, tick, *_names(f"sensor.other.{sensor}", "default")))
+    for event in ("sensor.other.collision", "sensor.other.lane_invasion"):
+        yield Blueprint(event, _names(event, *CAMERA_ROLES))
 
 
 def _others() -> Iterable[Blueprint]:
-    yield Blueprint("controller.ai.walker", (_role("default"),))
+    yield Blueprint("controller.ai.walker", _names("controller.ai.walker", "default"))

@@ -25,6 +25,16 @@ LIVERIES = {
     "vehicle.carlamotors.firetruck": (190, 20, 20),
     "vehicle.carlamotors.carlacola": (200, 30, 30),
 }
+SECOND_GENERATION = (
+    "carlamotors.european_hgv",
+    "carlamotors.firetruck",
+    "ford.ambulance",
+    "ford.crown",
+    "mercedes.sprinter",
+    "mitsubishi.fusorosa",
+    "tesla.cybertruck",
+)
+"""Those of CARLA's second generation whose names do not end in their year."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,12 @@ class VehicleModel:
     def max_steer(self) -> float:
         """Degrees of the front wheels at full lock."""
         return 45.0 if self.wheels == 4 and self.extent[0] > 3.5 else 40.0
+
+    @property
+    def generation(self) -> int:
+        """CARLA's: whether the model is one of those that were made anew."""
+        name = self.blueprint.removeprefix("vehicle.")
+        return 2 if name in SECOND_GENERATION or name.rsplit("_", 1)[-1] in ("2020", "2021") else 1
 
     @property
     def colours(self) -> tuple[tuple[int, int, int], ...]:
@@ -96,13 +112,13 @@ _CARS = (
     ("seat.leon", 2.10, 0.91, 0.74, ""),
     ("tesla.cybertruck", 3.14, 1.19, 1.05, "electric"),
     ("tesla.model3", 2.40, 1.08, 0.74, "electric"),
-    ("toyota.prius", 2.26, 1.00, 0.76, ""),
+    ("toyota.prius", 2.26, 1.00, 0.76, "electric"),
 )
 _VANS = (
     ("ford.ambulance", 3.18, 1.18, 1.22, "emergency"),
     ("mercedes.sprinter", 2.96, 1.00, 1.28, ""),
     ("volkswagen.t2", 2.24, 1.03, 1.02, ""),
-    ("volkswagen.t2_2021", 2.22, 1.00, 0.99, "electric"),
+    ("volkswagen.t2_2021", 2.22, 1.00, 0.99, ""),
 )
 _HEAVY = (
     ("carlamotors.carlacola", "truck", Tag.TRUCK, 2.60, 1.25, 1.23, 5500.0, ""),

@@ -16,7 +16,7 @@ from carla_bridge.simulator.actors.physics import place_walker, push, set_veloci
 from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.protocol import wire
 from carla_bridge.simulator.protocol.messages import actor_message
-from carla_bridge.simulator.protocol.physics_control import physics_control
+from carla_bridge.simulator.protocol.physics_control import physics_control, set_physics_control
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.world import World
 
@@ -66,7 +66,7 @@ class ActorMethods:
         if actor.parent is not None:
             actor.mount = pose
         else:
-            actor.pose = pose
+            actor.pose = self._world.unwrapped(pose)
             if isinstance(actor, Vehicle):
                 self._world.traffic.relocate(actor)
 
@@ -112,7 +112,7 @@ class ActorMethods:
     def add_actor_impulse(self, number: Any, impulse: Any) -> None:
         vehicle = self._vehicle(number)
         x, y, _ = wire.vector(impulse, "impulse")
-        push(vehicle, (x / vehicle.model.mass, y / vehicle.model.mass, 0.0))
+        push(vehicle, (x / vehicle.mass, y / vehicle.mass, 0.0))
 
     def add_actor_force(self, number: Any, force: Any) -> None:
         """A force for the length of one tick."""
@@ -140,6 +140,9 @@ class ActorMethods:
 
     def get_physics_control(self, number: Any) -> object:
         return physics_control(self._vehicle(number))
+
+    def apply_physics_control(self, number: Any, control: Any) -> None:
+        set_physics_control(self._vehicle(number), control)
 
     def get_wheel_steer_angle(self, number: Any, wheel: Any) -> float:
         front = wire.whole(wheel, "wheel", 0, 3) < 2

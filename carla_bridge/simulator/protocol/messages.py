@@ -6,6 +6,7 @@ from enum import IntEnum
 import msgpack
 
 from carla_bridge.simulator.actors.actor import Actor, Sensor
+from carla_bridge.simulator.actors.posing import in_range
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.world import Collision, World
 
@@ -33,7 +34,7 @@ def framed(*parts: bytes) -> bytes:
 
 def header(kind: SensorType, frame: int, elapsed: float, pose: Pose) -> bytes:
     """The 48 bytes before every payload."""
-    return _HEADER.pack(kind, frame, elapsed, *pose)
+    return _HEADER.pack(kind, frame, elapsed, *in_range(pose))
 
 
 def token(stream: int, port: int) -> bytes:

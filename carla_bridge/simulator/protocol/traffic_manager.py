@@ -127,6 +127,9 @@ class TrafficManagerMethods:
     def random_right_lanechange_percentage(self, vehicle: Any, percentage: Any) -> None:
         self._settings(vehicle).random_right = wire.number(percentage, "percentage")
 
+    def update_vehicle_lights(self, vehicle: Any, enabled: Any) -> None:
+        self._settings(vehicle).switches_lights = wire.flag(enabled, "enabled")
+
     def set_path(self, vehicle: Any, path: Any, empty_buffer: Any) -> None:
         """Drive along these places, then wander on."""
         wire.flag(empty_buffer, "empty_buffer")
@@ -172,6 +175,10 @@ class TrafficManagerMethods:
     def set_hybrid_physics_radius(self, radius: Any) -> None:
         """See `set_hybrid_physics_mode`."""
         wire.number(radius, "radius")
+
+    def set_respawn_dormant_vehicles(self, enabled: Any) -> None:
+        """No vehicle is dormant: only CARLA's large maps let them sleep."""
+        wire.flag(enabled, "enabled")
 
     def reset_all_traffic_lights(self) -> None:
         for group in dict.fromkeys(self._world.signal_groups.values()):

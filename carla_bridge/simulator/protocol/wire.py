@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
+from carla_bridge.simulator.actors.posing import in_range
 from carla_bridge.simulator.episode import LONGEST_STEP, EpisodeSettings, WeatherParameters
 from carla_bridge.simulator.errors import RefusedError
 from carla_bridge.simulator.scene import Pose
@@ -75,6 +76,7 @@ def pose(value: Any, what: str = "transform") -> Pose:
 
 
 def transform(value: Pose) -> list[list[float]]:
+    value = in_range(value)
     return [[value.x, value.y, value.z], [value.pitch, value.yaw, value.roll]]
 
 

@@ -14,7 +14,6 @@ from carla_bridge.simulator.protocol.rpc import Caller
 from carla_bridge.simulator.protocol.streams import StreamHub
 from carla_bridge.simulator.protocol.world_state import WorldStateWriter
 from carla_bridge.simulator.scene import Pose, StaticObject
-from carla_bridge.simulator.town.build import spawn_points
 from carla_bridge.simulator.town.navigation_mesh import navigation_mesh
 from carla_bridge.simulator.town.opendrive import opendrive
 from carla_bridge.simulator.world import World
@@ -48,7 +47,7 @@ class WorldMethods:
         self._mesh = navigation_mesh()
         base, place = world.town.name.rsplit("/", 1)
         self._mesh_name = f"{base}/Nav/{place}-{crc32(self._mesh):08x}.bin"
-        self._spawn_points = [wire.transform(place) for place in spawn_points(world.network)]
+        self._spawn_points = [wire.transform(place) for place in world.spawn_points]
 
     def version(self) -> str:
         return VERSION

@@ -5,6 +5,7 @@ import time
 
 from carla_bridge.simulator.actors.actor import Actor, TrafficLight, TrafficSign, Vehicle, Walker
 from carla_bridge.simulator.actors.actor_index import ActorIndex
+from carla_bridge.simulator.actors.posing import in_range
 from carla_bridge.simulator.protocol.messages import SensorType, header
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.world import World
@@ -80,7 +81,7 @@ class WorldStateWriter:
 
 
 def _body(actor: Actor) -> tuple[float, ...]:
-    return (actor.id, 1, *actor.pose, *actor.velocity, *actor.angular_velocity, *actor.acceleration)
+    return (actor.id, 1, *in_range(actor.pose), *actor.velocity, *actor.angular_velocity, *actor.acceleration)
 
 
 def _write_vehicle(buffer: bytearray, place: int, vehicle: Vehicle) -> None:

@@ -39,6 +39,7 @@ class DriverSettings:
     random_left: float = 0.0
     random_right: float = 0.0
     keeps_right: float = 0.0
+    switches_lights: bool = False
     not_avoided: set[int] = field(default_factory=set)
     forced_change: bool | None = None
     """A lane change that a client asked for: True for left, False for right."""

@@ -2,6 +2,9 @@
 
 import pytest
 
+from carla_bridge.simulator.actors.posing import in_range
+from carla_bridge.simulator.protocol import wire
+from carla_bridge.simulator.protocol.actor_methods import ActorMethods
 from carla_bridge.simulator.protocol.world_state import WorldStateWriter
 from carla_bridge.simulator.scene import Pose
 from carla_bridge.simulator.town.build import build_town
@@ -55,3 +58,16 @@ def test_a_crash_is_reported_and_stops_the_car(town):
     assert hits[0].actor is car
     assert hits[0].other.blueprint == "static.noise_wall"
     assert car.pose.y > wall.y
+
+
+def test_a_vehicle_starts_with_the_roads_own_yaw(town):
+    """Clients see the same direction in [-180, 180); with that value the drive would differ in its last bits."""
+    world = new_world(town)
+    turned = [place for place in world.spawn_points if in_range(place) != place]
+    assert len(turned) > 50
+    cars = [world.spawn("vehicle.audi.tt", [], in_range(place), None) for place in turned[:3]]
+    assert [car.pose for car in cars] == turned[:3]
+    ActorMethods(world, 1).set_actor_transform(cars[0].id, wire.transform(turned[3]))
+    assert cars[0].pose == turned[3]
+    elsewhere = world.spawn("vehicle.audi.tt", [], Pose(1e4, 0.0, 0.0, yaw=17.0), None)
+    assert elsewhere.pose.yaw == 17.0

@@ -160,8 +160,8 @@ def manage_traffic(port):
         assert cars[1].get_velocity().length() < 10 / 3.6 + 0.5
     moved = [car.get_location().distance(place) for car, place in zip(cars, start, strict=True)]
     assert sum(distance > 5 for distance in moved) > len(cars) // 2
-    with pytest.raises(RuntimeError, match="set_respawn_dormant_vehicles"):
-        manager.set_respawn_dormant_vehicles(True)
+    with pytest.raises(RuntimeError, match="set_osm_mode"):
+        manager.set_osm_mode(True)
     one.set_autopilot(False, manager.get_port())
     one.apply_control(carla.VehicleControl(brake=1.0))
     for _ in range(120):
