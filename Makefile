@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test nightly lint bench chaos wheel clean
+.PHONY: install demo test nightly lint bench chaos site wheel clean
 
 install: $(STAMP)
 
@@ -12,7 +12,7 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 10) <= v <= (3, 12) else f"Python 3.10 to 3.12 is needed, this is {v[0]}.{v[1]}: run make PYTHON=python3.11")'
 	@test -e $(STAMP) || $(PYTHON) -c 'import shutil, sys; free = shutil.disk_usage(".").free / 1e9; sys.exit(0 if free >= 8 else f"8 GB of free disk are needed to install, here are {free:.1f}: make room, then run make again")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,docs,dev]'
 	touch $(STAMP)
 
 # FedAvg against DER + Fed-A-GEM on the same drive, each as a real federation; called again, it goes on or shows it again.
@@ -40,9 +40,13 @@ MINUTES ?= 30
 chaos: $(STAMP)
 	$(BIN)/python -m chaos --minutes $(MINUTES)
 
+# The documentation as a site in site/; a link that leads nowhere, or a page that no menu has, ends it.
+site: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict
+
 # dist/fedagem-*.whl and the source archive that it is built from.
 wheel: $(STAMP)
 	$(BIN)/python -m build --no-isolation
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist site *.egg-info
