@@ -111,10 +111,10 @@ class _Bench:
         weight = {"weight": np.float32(500)}
         return {TRAINED: self.trained[member], EXCHANGE: {}, RATIO: {}, METRIC: {}, WEIGHT: weight}
 
-    def set_up(self, names: list[str] | None = None) -> float:
-        """A new setup; returns the CPU seconds of its slowest member and of the aggregator together."""
+    def set_up(self, names: list[str] | None = None, first: int = 0) -> float:
+        """A new setup from a round on; returns the CPU seconds of its slowest member and of the aggregator together."""
         names = names or self.names
-        sums = [(number, stage) for number in range(_ROUNDS) for stage in self.settings.stages]
+        sums = [(number, stage) for number in range(first, first + _ROUNDS) for stage in self.settings.stages]
         began = time.process_time()
         self.setup = Setup("benchmark", names, sums, self.settings, self.verifier)
         call = self.setup.call.encode()
@@ -265,23 +265,23 @@ class _Bench:
             total.model()
 
         base = _peak(plain)
-        for bits in (32, 64):
-            self.set_up(few)
-            shape = self.shape(bits)
+        for number, bits in enumerate((32, 64), _ROUNDS):  # members mask nothing for rounds that they have passed
+            self.set_up(few, number)
+            at, shape = (number, "train"), self.shape(bits)
             layout, arrived = shape.layout(), {}
             for place, name in enumerate(few):
                 vectors, contributes = shape.encode(self.result(place))
-                header = self.members[name].mask(self.material(name), 0, "train", _EVIDENCE, vectors, contributes)
+                header = self.members[name].mask(self.material(name), *at, _EVIDENCE, vectors, contributes)
                 arrived[name] = header, vectors
 
-            def secure(arrived: Any = arrived, layout: Any = layout, shape: Any = shape) -> None:
-                collected = MaskedSum(self.setup, 0, "train", layout.sizes)
+            def secure(at: Any = at, arrived: Any = arrived, layout: Any = layout, shape: Any = shape) -> None:
+                collected = MaskedSum(self.setup, *at, layout.sizes)
                 for name, (header, vectors) in arrived.items():
                     collected.add(name, header, vectors)
                 for name in few:
                     headers, agreements = collected.passed_on(), collected.agreed()
                     material = self.material(name)
-                    signed = self.members[name].open(material, 0, "train", headers, agreements)
+                    signed = self.members[name].open(material, *at, headers, agreements)
                     collected.take_opening(name, signed)
                 vectors = collected.unmask()
                 assert vectors is not None
