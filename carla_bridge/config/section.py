@@ -69,6 +69,9 @@ class CarlaSettings(SectionSettings):
     """Classes with one box per connected piece of an object; left out, traffic_light if it is a class."""
     min_pixels: int = Field(default=16, ge=1, le=10**6)
     """Objects with fewer visible pixels get no box."""
+    depth_check: bool = False
+    """Leave out what the depth image shows to be hidden, such as vehicles behind a hill; every vehicle gets a third
+    camera."""
     parked_vehicles: Literal["keep", "drop"] = "keep"
     """Whether vehicles that belong to the map, and are not actors, get boxes."""
     stuck_seconds: float = Field(default=90.0, ge=1.0, le=1e6)

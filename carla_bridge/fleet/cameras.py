@@ -1,4 +1,4 @@
-"""The two cameras of a vehicle, and pairs of their images with the same frame number."""
+"""The cameras of a vehicle, and their images with the same frame number."""
 
 import queue
 import time
@@ -20,11 +20,12 @@ ImageQueue = queue.SimpleQueue[carla.Image]
 
 @dataclass(frozen=True)
 class Shot:
-    """Colour image and instance mask of one frame, as CARLA sent them."""
+    """Colour image and instance mask of one frame, and its depth image if one was asked for, as CARLA sent them."""
 
     frame: int
     colour: carla.Image
     mask: carla.Image
+    depth: carla.Image | None = None
 
     def colour_bgra(self) -> NDArray[np.uint8]:
         return _pixels(self.colour)
@@ -32,34 +33,42 @@ class Shot:
     def mask_bgra(self) -> NDArray[np.uint8]:
         return _pixels(self.mask)
 
+    def depth_bgra(self) -> NDArray[np.uint8] | None:
+        return None if self.depth is None else _pixels(self.depth)
+
 
 def _pixels(image: carla.Image) -> NDArray[np.uint8]:
     return np.frombuffer(image.raw_data, np.uint8).reshape(image.height, image.width, 4)
 
 
-class CameraPair:
-    """An RGB and an instance-segmentation camera at the same place of one vehicle."""
+def camera_kinds(depth: bool) -> tuple[str, ...]:
+    """The cameras of every vehicle: colours, instances and, if wanted, depth."""
+    pair = ("sensor.camera.rgb", "sensor.camera.instance_segmentation")
+    return (*pair, "sensor.camera.depth") if depth else pair
 
-    KINDS = ("sensor.camera.rgb", "sensor.camera.instance_segmentation")
 
-    def __init__(self, interval: float, config: CameraSettings) -> None:
+class CameraRig:
+    """Cameras at the same place of one vehicle, which take their images together."""
+
+    def __init__(self, interval: float, config: CameraSettings, depth: bool) -> None:
         self.sensors: list[carla.Sensor] = []
         self.mounting: carla.Transform | None = None
         """Place of the cameras on the vehicle, once they are mounted."""
         self._interval = interval
         self._config = config
         self._queues: list[ImageQueue] = []
-        self._held: list[carla.Image | None] = [None, None]
+        self._kinds = camera_kinds(depth)
+        self._held: list[carla.Image | None] = [None] * len(self._kinds)
 
     def mount(self, world: carla.World, vehicle: carla.Vehicle, spawned: list[int]) -> None:
-        """Spawn both cameras on a vehicle; each id is added to `spawned` at once, so that no camera is lost."""
+        """Spawn the cameras on a vehicle; each id is added to `spawned` at once, so that no camera is lost."""
         config = self._config
         body = vehicle.bounding_box
         height = body.location.z + body.extent.z + ABOVE_ROOF if config.z is None else config.z
         place = carla.Transform(carla.Location(x=config.x, z=height), carla.Rotation(pitch=config.pitch))
         self.mounting = place
         library = world.get_blueprint_library()
-        for kind in self.KINDS:
+        for kind in self._kinds:
             blueprint = library.find(kind)
             blueprint.set_attribute("image_size_x", str(config.width))
             blueprint.set_attribute("image_size_y", str(config.height))
@@ -82,19 +91,20 @@ class CameraPair:
                 sensor.stop()
 
     def next_shot(self, earliest: int, timeout: float) -> Shot | None:
-        """The next two images of one frame, `earliest` or later; None if they do not come in time."""
+        """The next images of one frame, `earliest` or later; None if they do not come in time."""
         deadline = time.monotonic() + timeout
         while True:
             for number, images in enumerate(self._queues):
                 if self._held[number] is None:
                     self._held[number] = _get(images, earliest, deadline)
-            colour, mask = self._held
-            if colour is None or mask is None:
+            held = [image for image in self._held if image is not None]
+            if len(held) < len(self._kinds):
                 return None
-            if colour.frame == mask.frame:
-                self._held = [None, None]
-                return Shot(colour.frame, colour, mask)
-            self._held[0 if colour.frame < mask.frame else 1] = None
+            newest = max(image.frame for image in held)
+            if all(image.frame == newest for image in held):
+                self._held = [None] * len(self._kinds)
+                return Shot(newest, *held)
+            self._held = [image if image.frame == newest else None for image in held]
 
 
 def _get(images: ImageQueue, earliest: int, deadline: float) -> carla.Image | None:

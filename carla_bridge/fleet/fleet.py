@@ -18,12 +18,13 @@ from carla_bridge.annotation import Annotator
 from carla_bridge.config.parts import EVERYWHERE, VehicleSettings, Weather
 from carla_bridge.config.section import CarlaSettings
 from carla_bridge.errors import ConfigError, ServerLostError
-from carla_bridge.fleet.cameras import CameraPair, Shot
+from carla_bridge.fleet.cameras import CameraRig, Shot, camera_kinds
 from carla_bridge.fleet.cleanup import ServerState, destroy, mark
 from carla_bridge.fleet.connection import alive, connect
 from carla_bridge.fleet.regions import RegionMap
 from carla_bridge.fleet.traffic import SpawnPoints, Traffic, VehicleBlueprints, relocate
 from carla_bridge.fleet.vehicles import FleetVehicle, RegionWatch
+from carla_bridge.fleet.visibility import ActorDistances, without_hidden
 from carla_bridge.fleet.walkers import Walkers
 from carla_bridge.frames import Frame
 from carla_bridge.termination import termination_raises, uninterrupted
@@ -49,6 +50,8 @@ class Capture:
     timestamp: float
     domain: str
     actor_ids: NDArray[np.int64] | None
+    nearest: dict[int, float] | None = None
+    """How far the actors are at least from the camera, by id, if the depth image is to be compared with it."""
 
 
 class Fleet:
@@ -114,7 +117,9 @@ class Fleet:
             self._drive_on(watch=True)
             shots = self._shots()
             self._frame_taken(min(shot.frame for shot in shots))
-        actors = None if self.config.keep_parked else self._actor_ids()
+            actors = None if self.config.keep_parked else self._actor_ids()
+            distances = self._distances if self.config.depth_check else None
+            nearest = [distances.nearest(shot.mask.transform) if distances else None for shot in shots]
         return [
             Capture(
                 vehicle=vehicle.config.name,
@@ -124,8 +129,9 @@ class Fleet:
                 timestamp=self._seconds(shot.frame - self._origin),
                 domain=self.map_name if vehicle.region == EVERYWHERE else vehicle.region,
                 actor_ids=actors,
+                nearest=away,
             )
-            for vehicle, shot in zip(self.vehicles, shots, strict=True)
+            for vehicle, shot, away in zip(self.vehicles, shots, nearest, strict=True)
         ]
 
     def skip(self) -> None:
@@ -141,11 +147,14 @@ class Fleet:
 
     def annotate(self, capture: Capture) -> Frame:
         image = cv2.cvtColor(capture.shot.colour_bgra(), cv2.COLOR_BGRA2RGB)
+        mask, depth = capture.shot.mask_bgra(), capture.shot.depth_bgra()
+        if depth is not None and capture.nearest is not None:
+            mask = without_hidden(mask, depth, capture.nearest)
         return Frame(
             image=cast(NDArray[np.uint8], image),
             frame=capture.frame,
             timestamp=capture.timestamp,
-            annotations=self._annotator.annotate(capture.shot.mask_bgra(), capture.ego_id, capture.actor_ids),
+            annotations=self._annotator.annotate(mask, capture.ego_id, capture.actor_ids),
             vehicle=capture.vehicle,
             domain=capture.domain,
         )
@@ -158,9 +167,10 @@ class Fleet:
         for event in config.schedule:
             if event.weather is not None:
                 _weather(event.weather)
-        sensors = 2 * len(config.vehicles)
+        sensors = len(camera_kinds(config.depth_check)) * len(config.vehicles)
         self.client = connect(config.host, config.port, timeout=config.timeout_seconds, sensors=sensors)
         self.world = self._load(config.town)
+        self._distances = ActorDistances(self.world)
         self.map_name = self.world.get_map().name.rsplit("/", 1)[-1]
         self._on_exit(ServerState(self.client, self.world, after_kill=self._after_kill).restore)
         self._own_the_clock()
@@ -223,7 +233,7 @@ class Fleet:
             raise ConfigError(f"none of the {len(unused)} free spawn points of {region!r} has room for {config.name!r}")
         self._spawned.append(actor.id)
         interval = self.config.frame_seconds if self.config.ticks_per_frame > 1 else 0.0
-        cameras = CameraPair(interval, self.config.image)
+        cameras = CameraRig(interval, self.config.image, self.config.depth_check)
         cameras.mount(self.world, actor, self._spawned)
         vehicle = FleetVehicle(config, actor, cameras, RegionWatch(region))
         vehicle.watch.arrive(place.location, self.time)

@@ -6,12 +6,12 @@ from typing import Any
 
 from carla_bridge.config.section import CarlaSettings
 from carla_bridge.errors import BridgeError
-from carla_bridge.fleet.cameras import CameraPair
+from carla_bridge.fleet.cameras import camera_kinds
 from carla_bridge.fleet.cleanup import all_actors, leftovers
 from carla_bridge.fleet.connection import connect
 from carla_bridge.fleet.fleet import Fleet
 
-NEEDED = (*CameraPair.KINDS, "vehicle.*", "walker.pedestrian.*")
+ACTORS = ("vehicle.*", "walker.pedestrian.*")
 FRAMES = 20
 
 
@@ -43,7 +43,8 @@ def inspect(config: CarlaSettings) -> Inspection:
     world = client.get_world()
     actors = all_actors(world)
     settings, library = world.get_settings(), world.get_blueprint_library()
-    blueprints = {pattern: len(library.filter(pattern)) for pattern in NEEDED}
+    needed = (*camera_kinds(config.depth_check), *ACTORS)
+    blueprints = {pattern: len(library.filter(pattern)) for pattern in needed}
     missing = [pattern for pattern, count in blueprints.items() if not count]
     if missing:
         raise BridgeError(f"the server at {config.host}:{config.port} has no {missing[0]}, which a fleet needs")

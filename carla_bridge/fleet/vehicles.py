@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import carla
 
 from carla_bridge.config.parts import VehicleSettings
-from carla_bridge.fleet.cameras import CameraPair
+from carla_bridge.fleet.cameras import CameraRig
 from carla_bridge.fleet.regions import RegionMap
 
 OUTSIDE_SECONDS = 5.0
@@ -47,7 +47,7 @@ class FleetVehicle:
 
     config: VehicleSettings
     actor: carla.Vehicle
-    cameras: CameraPair
+    cameras: CameraRig
     watch: RegionWatch
 
     @property

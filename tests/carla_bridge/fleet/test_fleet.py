@@ -107,6 +107,61 @@ def test_boxes_equal_the_masks(simulator, drive):
     assert len(kinds) >= 2
 
 
+def boxes_with_depth(config):
+    """By frame: the boxes of the mask as it came, those that the depth image leaves, and those behind a wall.
+
+    The simulator's instance camera does not look through anything, so the wall is drawn into the depth image, three
+    metres ahead.
+    """
+    from dataclasses import replace
+
+    from carla_bridge.fleet.fleet import Fleet, annotator_of
+    from carla_bridge.fleet.visibility import FARTHEST, without_hidden
+
+    annotator, rows = annotator_of(config), []
+    near = round(3 / FARTHEST * (256**3 - 1))
+    with Fleet(config) as fleet:
+        for _ in range(15):
+            for capture in fleet.capture():
+                mask, depth = capture.shot.mask_bgra(), capture.shot.depth_bgra()
+                assert capture.shot.depth is not None
+                assert depth is not None
+                assert capture.shot.depth.frame == capture.shot.frame
+                wall = np.full_like(depth, 255)
+                wall[..., :3] = [near >> 16, near >> 8 & 255, near & 255]
+                assert capture.nearest is not None
+                beyond = {number % 65536 for number, metres in capture.nearest.items() if metres > 5.1}
+                rows.append(
+                    [
+                        beyond,
+                        *(
+                            [(box.label, box.object_id, box.x, box.width, box.pixels) for box in found]
+                            for found in (
+                                annotator.annotate(mask, capture.ego_id),
+                                fleet.annotate(capture).annotations,
+                                annotator.annotate(without_hidden(mask, wall, capture.nearest), capture.ego_id),
+                                fleet.annotate(replace(capture, nearest=None)).annotations,
+                            )
+                        ),
+                    ]
+                )
+    return rows
+
+
+def test_depth_leaves_what_is_seen_and_takes_what_is_behind_a_wall(simulator, drive):
+    moving = {list(DEFAULT_TAGS).index(name) for name in ("vehicle", "bike", "motobike", "pedestrian")}
+    taken = 0
+    for beyond, raw, checked, walled, unchecked in drive(
+        boxes_with_depth, config_for(simulator, depth_check=True, frames_per_second=2)
+    ):
+        assert unchecked == raw
+        assert checked == raw, "nothing that is seen is taken for hidden"
+        behind = [box for box in raw if box[0] in moving and box[1] in beyond]
+        assert walled == [box for box in raw if box not in behind], "signs and parked vehicles stay: they are no actors"
+        taken += len(behind)
+    assert taken > 5
+
+
 def poses(config):
     from carla_bridge.fleet.fleet import Fleet
 
