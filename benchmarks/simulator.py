@@ -88,8 +88,10 @@ def measure(port: int, server: psutil.Process, start: float, ticks: int, soak: i
     cars = populate(client, world)
     rigs = [Rig(world, car, SIZE) for car in cars[:2]]
     world.tick()
-    rigs[0].receive(world.tick())
+    frame = world.tick()
+    rigs[0].receive(frame)
     report("start-up", seconds_to_first_image=time.perf_counter() - start)
+    rigs[1].receive(frame)  # the client library can crash if a camera is stopped while it reads a picture
     rigs[1].stop()
     for name, active in (("one pair", rigs[:1]), ("two pairs", rigs)):
         for rig in active:
