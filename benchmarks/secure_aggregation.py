@@ -274,7 +274,9 @@ class _Bench:
                 header = self.members[name].mask(self.material(name), *at, _EVIDENCE, vectors, contributes)
                 arrived[name] = header, vectors
 
-            def secure(at: Any = at, arrived: Any = arrived, layout: Any = layout, shape: Any = shape) -> None:
+            def secure(
+                at: tuple[int, str] = at, arrived: Any = arrived, layout: Any = layout, shape: Any = shape
+            ) -> None:
                 collected = MaskedSum(self.setup, *at, layout.sizes)
                 for name, (header, vectors) in arrived.items():
                     collected.add(name, header, vectors)
