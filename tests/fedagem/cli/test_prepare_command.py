@@ -8,6 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 from fedagem.cli.main import main
+from fedagem.plans.driving import DrivingSettings, StreamAddress
 from fedagem.plans.plan import Plan
 from fedagem.runs import preparation
 from fedagem.runs.by_hand import write_workspace
@@ -25,7 +26,7 @@ def plan(repository):
 def unrecorded(monkeypatch, tmp_path):
     """A folder to work in, where recordings and the warm-up's training take no time: they are only asked for."""
     monkeypatch.chdir(tmp_path)
-    asked = []
+    asked: list[str] = []
     monkeypatch.setattr(preparation, "record_drives", lambda drives: asked.extend(drive.title for drive in drives))
     monkeypatch.setattr(preparation, "run_jobs", lambda jobs, parallel: asked.extend(job.title for job in jobs))
     return asked
@@ -83,7 +84,8 @@ def test_what_the_command_is_told_is_in_the_plan_and_a_second_time_changes_the_a
         assert code == 0, said
         followed = plan_of_run(tmp_path / "w")
         assert (followed.seed, followed.aggregator.rounds_to_train) == (7, 6)
-        assert followed.data.stream.host == host
+        assert isinstance(followed.data, DrivingSettings)
+        assert followed.data.stream == StreamAddress(host=host, port=4400)
     assert unrecorded == ["carla_demo-evaluation", "carla_demo-warm-up", "warm-up, seed 7"] * 2
     assert yaml.safe_load((tmp_path / "w" / "plan" / "cols.yaml").read_text())["collaborators"] == [
         "vehicle_1",

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from fedagem.cli.main import main
 from fedagem.detection.detector_file import save_detector
-from fedagem.detection.footage import Video
+from fedagem.detection.footage import Pictures, Video
 from fedagem.detection.pictures import ALARM, CAPTION_HEIGHT, HIT, MISSED
 from models.tiny_yolo import TinyYolo
 from tests.support.finished_runs import CONFIG, add_pictures, change_plan_of, make_driving_run, make_task_run
@@ -29,7 +29,7 @@ def detector(sees: bool) -> TinyYolo:
         bias = torch.zeros(len(CONFIG.anchors), 5 + len(CONFIG.classes))
         bias[:, 4] = -20
         bias[1, 4] = 20 if sees else -20
-        network.head.bias.copy_(bias.flatten())
+        network.head.bias = torch.nn.Parameter(bias.flatten())
     return network.eval()
 
 
@@ -103,7 +103,7 @@ def test_a_film_shows_every_frame_at_every_moment_and_the_difference(comparison,
 def test_the_still_is_the_picture_in_which_the_two_differ_most(comparison, tmp_path):
     result = film(comparison, "--out", tmp_path / "demo.mp4", "--still", tmp_path / "demo.png")
     assert result.exit_code == 0, result.output
-    still = cv2.cvtColor(cv2.imread(str(tmp_path / "demo.png")), cv2.COLOR_BGR2RGB).astype(int)
+    [still] = [frame.image.astype(int) for frame in Pictures([tmp_path / "demo.png"])]
     apart = [np.abs(still - frame.image).mean() for frame in Video(tmp_path / "demo.mp4")]
     assert np.argmin(apart) == 3, "at the end, and not the frame in which one of the boxes is right"
     assert apart[3] < 0.8 * min(apart[:3]), apart
