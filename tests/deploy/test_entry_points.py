@@ -117,10 +117,9 @@ def log_of(folder: Path) -> str:
 def test_the_containers_make_a_federation_over_mutual_tls(tmp_path):
     exchange = tmp_path / "exchange"
     exchange.mkdir()
-    with closing(HeldPort()) as free:
-        stream_port = free.number
+    with closing(HeldPort()) as first, closing(HeldPort()) as second:
+        aggregator_port, stream_port = first.number, second.number
     with ExitStack() as stack:
-        aggregator_port = stack.enter_context(closing(HeldPort())).number
         frames = tmp_path / "fleet" / "frames" / "evaluation"
         settings = {
             "aggregator.settings.rounds_to_train": 2,

@@ -1,7 +1,7 @@
 """The Dockerfile and the compose files, as far as they can be checked without Docker.
 
-Linters and schemas see their form; these tests also see whether what they name exists here, and whether `fedagem` accepts
-the federation that they describe.
+Linters and schemas see their form; these tests also see whether what they name exists, and whether `fedagem`
+accepts the federation that they describe.
 """
 
 import os
@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -29,7 +30,7 @@ def example() -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
-def composed(file: Path) -> dict:
+def composed(file: Path) -> Any:
     """A compose file with the values of example.env in place of its variables."""
     known = example()
 
@@ -40,7 +41,7 @@ def composed(file: Path) -> dict:
     return yaml.safe_load(text)
 
 
-def services() -> list:
+def services() -> list[Any]:
     return [
         pytest.param(s, id=f"{file.stem}-{name}") for file in COMPOSE for name, s in composed(file)["services"].items()
     ]
@@ -86,7 +87,7 @@ def test_entry_points_are_there_and_can_be_executed():
         assert script.name in copied
         assert os.access(script, os.X_OK), f"{script} is not executable"
         assert script.read_text().startswith("#!/bin/sh\n")
-        assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
+        assert subprocess.run(["sh", "-n", str(script)], check=False).returncode == 0
 
 
 def test_images_have_exact_versions_and_no_registry():
@@ -103,7 +104,7 @@ def test_images_have_exact_versions_and_no_registry():
 @pytest.mark.parametrize("file", COMPOSE, ids=lambda file: file.stem)
 def test_compose_files_fit_the_specification(file, tmp_path):
     def check(path: Path) -> int:
-        command = [PROGRAMS / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", path]
+        command = [str(PROGRAMS / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", str(path)]
         return subprocess.run(command, capture_output=True, check=False).returncode
 
     filled = tmp_path / file.name
