@@ -29,7 +29,8 @@ def connect(host: str, port: int, *, timeout: float, sensors: int) -> carla.Clie
         theirs = client.get_server_version()
     except RuntimeError as error:
         raise ServerUnreachableError(
-            f"{host}:{port} accepts connections but does not answer as a CARLA server within {timeout:g} s"
+            f"{host}:{port} accepts connections but does not answer as a CARLA server within {timeout:g} s: "
+            "another program has the port, or CARLA is still starting; see who has it with `ss -ltnp`, or check again"
         ) from error
     if mine != theirs:
         raise VersionError(
