@@ -101,10 +101,11 @@ def test_kills_change_nothing(secured: Path, plain: Path, tmp_path: Path) -> Non
 @pytest.mark.nightly
 @pytest.mark.parametrize("attempt", range(3))
 def test_more_kills_change_nothing(secured: Path, plain: Path, tmp_path: Path, attempt: int) -> None:
+    """Not in the last round: who is started again after the end finds nobody."""
     run = fresh_copy(secured, tmp_path / "run")
     (run / "save" / "survivors.json").unlink()
     victims = list(MEMBERS)
-    kill_members(run, [(number, victims[(number + attempt) % 4]) for number in range(5) for _ in range(2)])
+    kill_members(run, [(number, victims[(number + attempt) % 4]) for number in range(4) for _ in range(2)])
     assert facts(run) == facts(plain)
 
 
