@@ -17,7 +17,10 @@ need PLAN "the name or the path of a plan"
 need MEMBERS "the names of the collaborators, separated by spaces"
 for name in $ADDRESS; do check_name ADDRESS "$name"; done
 for name in $MEMBERS; do check_name MEMBERS "$name"; done
-for name in ${FLEETS:-}; do check_name FLEETS "$name"; done
+for name in ${FLEETS:-}; do
+    check_name FLEETS "$name"
+    [ "$name" != "$ADDRESS" ] || fail "FLEETS has '$name', which is ADDRESS: each has a certificate, so give the fleet's machine a second name."
+done
 check_folder WORKSPACE "$WORKSPACE"
 check_folder EXCHANGE "$EXCHANGE"
 

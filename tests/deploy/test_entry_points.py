@@ -60,6 +60,7 @@ AGGREGATOR = {"ADDRESS": "agg", "PLAN": "carla_demo", "MEMBERS": "vehicle_1"}
             "MEMBERS is '../x', which no certificate can have",
         ),
         ("aggregator.sh", AGGREGATOR | {"FLEETS": "a/b"}, "FLEETS is 'a/b'"),
+        ("aggregator.sh", AGGREGATOR | {"FLEETS": "agg"}, "FLEETS has 'agg', which is ADDRESS"),
         ("aggregator.sh", AGGREGATOR | {"EXCHANGE": "/nowhere"}, "EXCHANGE is '/nowhere', which is no folder"),
         ("collaborator.sh", {}, "NAME is not set"),
         ("collaborator.sh", {"NAME": "-n"}, "NAME is '-n'"),
@@ -99,7 +100,7 @@ def test_help_names_every_variable(script, tmp_path):
 def container(script: str, folder: Path, exchange: Path, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
     """A script in folders of its own, but for the exchange."""
     values = environment(folder, **variables) | {"EXCHANGE": str(exchange)}
-    with (folder / "log").open("wb") as log:
+    with (folder / "log").open("ab") as log:
         process = subprocess.Popen([SCRIPTS / script], cwd=folder, env=values, stdout=log, stderr=subprocess.STDOUT)
     try:
         yield process
@@ -146,7 +147,7 @@ def test_the_containers_make_a_federation_over_mutual_tls(tmp_path):
                 "aggregator.sh",
                 _new(tmp_path / "aggregator"),
                 exchange,
-                ADDRESS=HOST,
+                ADDRESS="localhost",
                 PLAN="carla_demo",
                 PLAN_SETTINGS=lines,
                 MEMBERS=" ".join(VEHICLES),
@@ -169,6 +170,12 @@ def test_the_containers_make_a_federation_over_mutual_tls(tmp_path):
             name: stack.enter_context(container("collaborator.sh", _new(tmp_path / name), exchange, NAME=name))
             for name in VEHICLES
         }
+        certificate = tmp_path / "vehicle_2" / "workspace" / "workspace" / "cert" / "client" / "col_vehicle_2.crt"
+        wait_for(lambda: certificate.exists() or vehicles["vehicle_2"].poll() is not None, SECONDS)
+        vehicles["vehicle_2"].kill()
+        vehicles["vehicle_2"].wait()
+        again = container("collaborator.sh", tmp_path / "vehicle_2", exchange, NAME="vehicle_2")
+        vehicles["vehicle_2"] = stack.enter_context(again)
         for name, process in {"aggregator": aggregator, **vehicles}.items():
             assert process.wait(SECONDS) == 0, log_of(tmp_path / name)[-3000:]
         fleet.send_signal(signal.SIGTERM)
@@ -178,6 +185,7 @@ def test_the_containers_make_a_federation_over_mutual_tls(tmp_path):
     rows = read_metrics(here)
     for name in VEHICLES:
         assert [row.value for row in rows if row.metric == "samples" and row.client == name] == [4, 4]
+        assert log_of(tmp_path / name).count("waiting for") == 1, "for its certificate, once"
         assert not list((tmp_path / name).rglob("*/ca/*.key")), "only the aggregator can sign"
     assert read_model(here / "save" / "last.safetensors").description.rounds == 2
     handed = sorted(file.name for file in exchange.iterdir())
