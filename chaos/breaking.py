@@ -376,7 +376,7 @@ class Breaking:
         return True
 
     def _jump(self) -> bool:
-        """Set everybody's clock by up to two days; at times that is before the certificates were made."""
+        """Set everybody's clock by up to a day and a half; at times that is before the certificates were made."""
         if self._clock is None:
             return False
         self._clock.jump(self._random.uniform(-(2**17), 2**17))

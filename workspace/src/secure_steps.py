@@ -93,7 +93,7 @@ class SecureSteps:
         self._spoiled = False
         """Whether the setup shall not be used for another round: somebody is missing in it, or could not go on."""
         self._complete: set[str] = set()
-        """Which of the setup's messages have all in them that they are going to have."""
+        """Which of the setup's messages are complete: nothing will be added to them."""
         self._begun: Step | None = None
         """The step whose vectors are summed, or were summed last."""
         self._sum: MaskedSum | None = None
@@ -170,8 +170,8 @@ class SecureSteps:
     def passed_on(self, name: str, requested_by: str) -> bytes:
         """A message for a member; raises LookupError if there is none now.
 
-        One who was at work for an aggregator that was killed asks for what there is in the middle of a round, while the
-        next aggregator has only begun to collect it.
+        A member that was at work when the aggregator was killed asks the next one for messages that are still being
+        collected.
         """
         setup, sum_ = self._setup, self._sum
         if setup is None:

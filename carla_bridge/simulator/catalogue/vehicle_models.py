@@ -65,7 +65,7 @@ class VehicleModel:
 
     @property
     def generation(self) -> int:
-        """CARLA's: whether the model is one of those that were made anew."""
+        """CARLA's number for it: 2 for the models that were remodelled, 1 for all others."""
         name = self.blueprint.removeprefix("vehicle.")
         return 2 if name in SECOND_GENERATION or name.rsplit("_", 1)[-1] in ("2020", "2021") else 1
 

@@ -70,7 +70,7 @@ def physics_come_back_as_set(port):
 
 
 def physics_that_cannot_be(port):
-    """Refused without a change; in a batch the client is told."""
+    """It is refused and changes nothing; the answer to a batch says so."""
     client, world = connect(port)
     world = fresh(client)
     car = drive_free(world)
